@@ -22,7 +22,7 @@ allowed() {
 # The rooms within a room, the lowest first: a file includes those of its own and of lower ones.
 rooms_of() {
         case $1 in
-        kernel) echo 'base data queue calendar memory observe loop socket worker sched executor runtime' ;;
+        kernel) echo 'base data queue calendar memory observe loop tls socket worker sched executor runtime' ;;
         factory) echo 'names task timer sync flow graph channel inspect' ;;
         io) echo 'base file process' ;;
         protocol) echo 'text route message field coding' ;;

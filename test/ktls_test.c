@@ -310,7 +310,7 @@ make_context(void)
             SSL_CTX_use_PrivateKey_file(ssl_ctx, tls_path("server.key"), SSL_FILETYPE_PEM) != 1)
                 abort();
         SSL_CTX_set_info_callback(ssl_ctx, notice);
-        if (weir__tls_context_new(&context, &(struct weir__tls_config){.ssl_ctx = ssl_ctx}, NULL))
+        if (weir__tls_context_new_server(&context, &(struct weir__tls_server_config){.ssl_ctx = ssl_ctx}, NULL))
                 abort();
         SSL_CTX_free(ssl_ctx);
         method = BIO_meth_new(BIO_TYPE_SOURCE_SINK, "kernel");

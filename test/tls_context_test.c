@@ -126,7 +126,7 @@ versions_of(size_t i)
 /* -- names -- */
 
 static struct weir__tls_context *
-make(const char *const *names, size_t count, const struct weir__tls_config *more)
+make(const char *const *names, size_t count, const struct weir__tls_server_config *more)
 {
         struct weir__tls_context *context = NULL;
 
@@ -257,9 +257,9 @@ a_session_is_resumed_also_after_a_reload(void)
 /* -- clients' certificates -- */
 
 static struct weir__tls_context *
-make_checking(enum weir__tls_client client, const char *authority, const struct weir__tls_context *former)
+make_checking(enum weir__tls_client_check client, const char *authority, const struct weir__tls_context *former)
 {
-        struct weir__tls_config more = {.client_ca_file = tls_path(authority), .client = client};
+        struct weir__tls_server_config more = {.client_ca_file = tls_path(authority), .check = client};
         struct weir__tls_context *context = NULL;
 
         CU_ASSERT_EQUAL_FATAL(tls_make_context(&context, first_and_second, 2, &more, former), 0);
@@ -279,19 +279,19 @@ static void
 a_client_is_admitted_with_the_right_certificate_only(void)
 {
         static const struct {
-                enum weir__tls_client client;
+                enum weir__tls_client_check client;
                 const char *shown;
                 bool is_in;
                 const char *known_as;
         } cases[] = {
-                {WEIR__TLS_CLIENT_NONE, "alice", true, NULL},
-                {WEIR__TLS_CLIENT_NONE, NULL, true, NULL},
-                {WEIR__TLS_CLIENT_REQUEST, NULL, true, NULL},
-                {WEIR__TLS_CLIENT_REQUEST, "alice", true, "CN=alice,O=weir"},
-                {WEIR__TLS_CLIENT_REQUEST, "mallory", false, NULL},
-                {WEIR__TLS_CLIENT_REQUIRE, NULL, false, NULL},
-                {WEIR__TLS_CLIENT_REQUIRE, "alice", true, "CN=alice,O=weir"},
-                {WEIR__TLS_CLIENT_REQUIRE, "mallory", false, NULL},
+                {WEIR__TLS_CHECK_NONE, "alice", true, NULL},
+                {WEIR__TLS_CHECK_NONE, NULL, true, NULL},
+                {WEIR__TLS_CHECK_REQUEST, NULL, true, NULL},
+                {WEIR__TLS_CHECK_REQUEST, "alice", true, "CN=alice,O=weir"},
+                {WEIR__TLS_CHECK_REQUEST, "mallory", false, NULL},
+                {WEIR__TLS_CHECK_REQUIRE, NULL, false, NULL},
+                {WEIR__TLS_CHECK_REQUIRE, "alice", true, "CN=alice,O=weir"},
+                {WEIR__TLS_CHECK_REQUIRE, "mallory", false, NULL},
         };
         static const char *const asked[] = {NULL, "two.example"};
 
@@ -319,9 +319,9 @@ a_session_does_not_stand_for_a_certificate_that_would_not_be_good_now(void)
 {
         for (size_t i = 0; i < 2; i++) {
                 struct tls_client_wish wish = {.certificate = "alice", .version = versions_of(i)};
-                struct weir__tls_context *before = make_checking(WEIR__TLS_CLIENT_REQUIRE, "authority.pem", NULL);
-                struct weir__tls_context *same = make_checking(WEIR__TLS_CLIENT_REQUIRE, "authority.pem", before);
-                struct weir__tls_context *other = make_checking(WEIR__TLS_CLIENT_REQUIRE, "impostor.pem", before);
+                struct weir__tls_context *before = make_checking(WEIR__TLS_CHECK_REQUIRE, "authority.pem", NULL);
+                struct weir__tls_context *same = make_checking(WEIR__TLS_CHECK_REQUIRE, "authority.pem", before);
+                struct weir__tls_context *other = make_checking(WEIR__TLS_CHECK_REQUIRE, "impostor.pem", before);
                 SSL_SESSION *session = session_of(before, &wish);
 
                 wish.session = session;
@@ -356,7 +356,7 @@ a_staple_is_sent_to_who_asks(void)
         CU_ASSERT_FATAL(size > 0);
         tls_write_file("staple.der", der, (size_t)size);
         struct weir__tls_context *context = make(first_and_second, 2,
-                                                 &(struct weir__tls_config){.ocsp_file = tls_path("staple.der")});
+                                                 &(struct weir__tls_server_config){.ocsp_file = tls_path("staple.der")});
         for (size_t i = 0; i < 4; i++) {
                 const unsigned char *sent;
 
@@ -378,13 +378,13 @@ try(const char *certificate, const char *private_key, const char *ocsp, const ch
 {
         char *files[2] = {strdup(tls_path(certificate)), strdup(tls_path(private_key))};
         struct weir__tls_pair pair = {files[0], files[1]};
-        struct weir__tls_config config = {.pairs = &pair,
-                                          .pair_count = 1,
-                                          .ocsp_file = ocsp ? tls_path(ocsp) : NULL,
-                                          .client_ca_file = authority ? tls_path(authority) : NULL,
-                                          .client = authority ? WEIR__TLS_CLIENT_REQUEST : WEIR__TLS_CLIENT_NONE};
+        struct weir__tls_server_config config = {.pairs = &pair,
+                                                 .pair_count = 1,
+                                                 .ocsp_file = ocsp ? tls_path(ocsp) : NULL,
+                                                 .client_ca_file = authority ? tls_path(authority) : NULL,
+                                                 .check = authority ? WEIR__TLS_CHECK_REQUEST : WEIR__TLS_CHECK_NONE};
         struct weir__tls_context *context = NULL;
-        int failed = weir__tls_context_new(&context, &config, NULL);
+        int failed = weir__tls_context_new_server(&context, &config, NULL);
 
         CU_ASSERT_EQUAL(context != NULL, failed == 0);
         CU_ASSERT_EQUAL(ERR_peek_error(), 0);
@@ -486,9 +486,9 @@ a_name_with_a_nul_in_it_is_not_taken_for_its_beginning(void)
 static void
 a_context_gets_by_without_any_one_allocation(void)
 {
-        struct weir__tls_config more = {.ocsp_file = tls_path("staple.der"),
-                                        .client_ca_file = tls_path("authority.pem"),
-                                        .client = WEIR__TLS_CLIENT_REQUEST};
+        struct weir__tls_server_config more = {.ocsp_file = tls_path("staple.der"),
+                                               .client_ca_file = tls_path("authority.pem"),
+                                               .check = WEIR__TLS_CHECK_REQUEST};
         unsigned failures = 0;
         int64_t count = 0;
 
@@ -565,7 +565,7 @@ live(struct weir__tls_context *context, int version, int64_t refused_one)
 static void
 a_connection_gets_by_without_any_one_allocation(void)
 {
-        struct weir__tls_context *context = make_checking(WEIR__TLS_CLIENT_REQUEST, "authority.pem", NULL);
+        struct weir__tls_context *context = make_checking(WEIR__TLS_CHECK_REQUEST, "authority.pem", NULL);
 
         for (size_t i = 0; i < 2; i++) {
                 unsigned failures = 0;

@@ -222,7 +222,7 @@ a_callers_info_callback_is_called(void)
         SSL_CTX_use_certificate_file(ssl_ctx, tls_path("server.pem"), SSL_FILETYPE_PEM);
         SSL_CTX_use_PrivateKey_file(ssl_ctx, tls_path("server.key"), SSL_FILETYPE_PEM);
         SSL_CTX_set_info_callback(ssl_ctx, count_info);
-        CU_ASSERT_EQUAL_FATAL(weir__tls_context_new(&own, &(struct weir__tls_config){.ssl_ctx = ssl_ctx}, NULL), 0);
+        CU_ASSERT_EQUAL_FATAL(weir__tls_context_new_server(&own, &(struct weir__tls_server_config){.ssl_ctx = ssl_ctx}, NULL), 0);
         called = 0;
         tls_wire_connect(&wire, own, &(struct tls_client_wish){.version = TLS1_3_VERSION});
         CU_ASSERT_NOT_EQUAL(called, 0);

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "kernel/socket/stream.h"
+#include "kernel/tls/tls_context.h"
 #include "test/support.h"
 #include "test/tls_peer.h"
 
@@ -22,10 +23,10 @@ struct tls_wire {
 
 /* A context of these pairs of files: NAME.pem and NAME.key. */
 static inline int tls_make_context(struct weir__tls_context **context, const char *const *names, size_t count,
-                                   const struct weir__tls_config *more, const struct weir__tls_context *former)
+                                   const struct weir__tls_server_config *more, const struct weir__tls_context *former)
 {
         struct weir__tls_pair pairs[4];
-        struct weir__tls_config config = more ? *more : (struct weir__tls_config){0};
+        struct weir__tls_server_config config = more ? *more : (struct weir__tls_server_config){0};
         char file[64];
 
         for (size_t i = 0; i < count; i++) {
@@ -36,7 +37,8 @@ static inline int tls_make_context(struct weir__tls_context **context, const cha
         }
         config.pairs = pairs;
         config.pair_count = count;
-        int failed = weir__tls_context_new(context, &config, former);
+        config.protocols = config.protocols ? config.protocols : "http/1.1,http/1.0";
+        int failed = weir__tls_context_new_server(context, &config, former);
         for (size_t i = 0; i < count; i++) {
                 free(pairs[i].certificate_file);
                 free(pairs[i].private_key_file);

@@ -10,7 +10,7 @@
 #include <sys/uio.h>
 
 #include "kernel/loop/source.h"
-#include "kernel/socket/tls.h"
+#include "kernel/tls/tls.h"
 
 /* A connected socket, registered with a poller or about to be. */
 struct weir__stream {

@@ -72,7 +72,8 @@ weir__secure_init(weir_http_server *server)
                 return -EINVAL;
         secure->is_on = config->ssl_ctx;
         if (config->ssl_ctx)
-                return weir__tls_context_new(&secure->context, &(struct weir__tls_config){.ssl_ctx = config->ssl_ctx}, NULL);
+                return weir__tls_context_new_server(&secure->context,
+                                                    &(struct weir__tls_server_config){.ssl_ctx = config->ssl_ctx}, NULL);
         if (!copy(&secure->ocsp_file, config->ocsp_file) || !copy(&secure->client_ca_file, config->client_ca_file) ||
             !copy(&secure->groups, config->tls_groups))
                 return -ENOMEM;
@@ -126,17 +127,18 @@ static int
 read_files(weir_http_server *server)
 {
         struct weir__secure *secure = &server->secure;
-        const struct weir__tls_config config = {
+        const struct weir__tls_server_config config = {
                 .pairs = secure->pairs,
                 .pair_count = secure->pair_count,
                 .ocsp_file = secure->ocsp_file,
                 .client_ca_file = secure->client_ca_file,
                 .groups = secure->groups,
-                .client = (enum weir__tls_client)server->config.client_check,
+                .protocols = "http/1.1,http/1.0",
+                .check = (enum weir__tls_client_check)server->config.client_check,
         };
         unsigned reading = atomic_fetch_add_explicit(&secure->readings, 1, memory_order_relaxed) + 1;
         struct weir__tls_context *made = NULL, *former = current(secure);
-        int failed = weir__tls_context_new(&made, &config, former);
+        int failed = weir__tls_context_new_server(&made, &config, former);
 
         weir__tls_context_unref(former);
         if (!failed)

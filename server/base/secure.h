@@ -10,6 +10,7 @@
 
 #include "kernel/base/lock.h"
 #include "kernel/socket/stream.h"
+#include "kernel/tls/tls_context.h"
 
 struct weir__secure {
         /* Constant. */

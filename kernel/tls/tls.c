@@ -1,4 +1,4 @@
-/* kernel/socket/tls.c: one TLS connection.
+/* kernel/tls/tls.c: one TLS connection.
  *
  *     handshake -> open --finish, or close_notify of the peer--> half closed ...      any --error--> broken
  *
@@ -15,7 +15,7 @@
  * connection with more than a few in a second is broken off.  OpenSSL itself counts empty records.
  *
  * OpenSSL's buffers of 16 KB exist only while something is in them. */
-#include "kernel/socket/tls.h"
+#include "kernel/tls/tls.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -29,7 +29,7 @@
 #include "kernel/base/clock.h"
 #include "kernel/memory/memory.h"
 #include "kernel/base/phase.h"
-#include "kernel/socket/tls_internal.h"
+#include "kernel/tls/tls_internal.h"
 
 #define RECORD      ((size_t)16 * 1024)
 #define RECORDS_MAX 64 /* in one call, however small they are */
@@ -173,7 +173,10 @@ weir__tls_new(struct weir__tls_context *context, int fd)
         }
         SSL_set_mode(tls->ssl, MODES);
         SSL_set_read_ahead(tls->ssl, 1);
-        SSL_set_accept_state(tls->ssl);
+        if (context->is_client)
+                SSL_set_connect_state(tls->ssl);
+        else
+                SSL_set_accept_state(tls->ssl);
         SSL_set_info_callback(tls->ssl, see_progress);
         return tls;
 }

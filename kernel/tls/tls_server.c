@@ -1,7 +1,6 @@
-/* kernel/socket/tls_context.c: certificates and keys of TLS connections, and their settings.
+/* kernel/tls/tls_server.c: the context of a server: certificates and keys by the names of hosts, tickets, checks of clients.
  *
- * Threads: a context is made by any thread, is constant afterwards, and is used by all.  References are counted.  An SSL_CTX of
- *          OpenSSL may be used so.
+ * Threads: a context is made by any thread, is constant afterwards, and is used by all.
  * Locks:   none.
  *
  * Each certificate has an SSL_CTX of its own.  A connection begins with the first, and changes to the SSL_CTX of the name that
@@ -11,47 +10,15 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include <openssl/err.h>
 #include <openssl/ocsp.h>
-#include <openssl/pem.h>
 #include <openssl/x509v3.h>
 
-#include "kernel/observe/log.h"
-#include "kernel/socket/tls_internal.h"
+#include "kernel/tls/tls_internal.h"
 
 #define NAME_MAX_SIZE 256 /* of a host, with its NUL */
 #define TICKET_KEYS   80  /* bytes, as OpenSSL has them: a name and two keys */
-
-/* TLS 1.2: only ciphers that keep their secrets when the key is stolen, and that authenticate what they encrypt.  TLS 1.3 has no
- * others; the cheapest comes first.  A client that prefers ChaCha20, because it lacks AES in hardware, gets it. */
-#define CIPHERS_1_2 "ECDHE+AES128+AESGCM:ECDHE+AES256+AESGCM:ECDHE+CHACHA20"
-#define CIPHERS_1_3 "TLS_AES_128_GCM_SHA256:TLS_AES_256_GCM_SHA384:TLS_CHACHA20_POLY1305_SHA256"
-
-/* OpenSSL's own list ends with finite fields of up to 8,192 bits.  A client that offers only the largest costs 100 ms of CPU by a
- * ClientHello that it may repeat, and that costs the client nothing. */
-#define GROUPS "X25519:P-256:P-384"
-
-#define OPTIONS (SSL_OP_NO_COMPRESSION | SSL_OP_NO_RENEGOTIATION | SSL_OP_CIPHER_SERVER_PREFERENCE | SSL_OP_PRIORITIZE_CHACHA)
-
-/* -- errors -- */
-
-/* Logs OpenSSL's reason, and clears it.  Returns the code; the errno when the system was the reason, as for a missing file. */
-static int
-complain(int code, const char *what, const char *file)
-{
-        unsigned long error = ERR_peek_error();
-        const char *reason = error ? ERR_reason_error_string(error) : NULL;
-
-        if (ERR_SYSTEM_ERROR(error))
-                code = -ERR_GET_REASON(error);
-        else if (ERR_GET_REASON(error) == ERR_R_MALLOC_FAILURE)
-                code = -ENOMEM;
-        weir__log(WEIR_LOG_ERROR, "TLS: %s \"%s\": %s", what, file ? file : "", reason ? reason : weir_strerror(code));
-        ERR_clear_error();
-        return code;
-}
 
 /* -- choosing by name -- */
 
@@ -162,10 +129,11 @@ static int
 choose_protocol(SSL *ssl, const unsigned char **out, unsigned char *out_size, const unsigned char *in, unsigned in_size,
                 void *argument)
 {
-        static const unsigned char ours[] = "\x08http/1.1\x08http/1.0";
+        const struct weir__tls_context *context = argument;
 
-        (void)ssl, (void)argument;
-        if (SSL_select_next_proto((unsigned char **)out, out_size, ours, sizeof ours - 1, in, in_size) != OPENSSL_NPN_NEGOTIATED)
+        (void)ssl;
+        if (SSL_select_next_proto((unsigned char **)out, out_size, context->protocols, context->protocols_size, in, in_size) !=
+            OPENSSL_NPN_NEGOTIATED)
                 return SSL_TLSEXT_ERR_ALERT_FATAL;
         return SSL_TLSEXT_ERR_OK;
 }
@@ -183,30 +151,7 @@ staple(SSL *ssl, void *argument)
         return SSL_TLSEXT_ERR_OK;
 }
 
-/* A key with a passphrase is refused: OpenSSL would ask for it at the terminal. */
-static int
-no_passphrase(char *buffer, int size, int is_for_writing, void *argument)
-{
-        (void)buffer, (void)size, (void)is_for_writing, (void)argument;
-        return -1;
-}
-
 /* -- reading -- */
-
-static int
-read_pair(SSL_CTX *ssl_ctx, const struct weir__tls_pair *pair)
-{
-        SSL_CTX_set_default_passwd_cb(ssl_ctx, no_passphrase);
-        if (SSL_CTX_use_certificate_chain_file(ssl_ctx, pair->certificate_file) != 1)
-                return complain(WEIR_ETLS_CERTIFICATE, "certificate file", pair->certificate_file);
-        if (SSL_CTX_use_PrivateKey_file(ssl_ctx, pair->private_key_file, SSL_FILETYPE_PEM) != 1) {
-                bool is_another = ERR_GET_REASON(ERR_peek_last_error()) == X509_R_KEY_VALUES_MISMATCH;
-                return complain(is_another ? WEIR_ETLS_MISMATCH : WEIR_ETLS_KEY, "private key file", pair->private_key_file);
-        }
-        if (SSL_CTX_check_private_key(ssl_ctx) != 1) /* it is of another kind */
-                return complain(WEIR_ETLS_MISMATCH, "private key file", pair->private_key_file);
-        return 0;
-}
 
 /* Only the status of the response is checked.  Its content is for the client. */
 static int
@@ -220,7 +165,7 @@ read_staple(struct weir__tls_certificate *certificate, const char *file)
         OCSP_RESPONSE_free(response);
         BIO_free(stream);
         if (size <= 0)
-                return complain(WEIR_ETLS_OCSP, "OCSP file", file);
+                return weir__tls_complain(WEIR_ETLS_OCSP, "OCSP file", file);
         certificate->staple_size = (size_t)size;
         SSL_CTX_set_tlsext_status_cb(certificate->ssl_ctx, staple);
         SSL_CTX_set_tlsext_status_arg(certificate->ssl_ctx, certificate);
@@ -229,16 +174,16 @@ read_staple(struct weir__tls_certificate *certificate, const char *file)
 
 /* Reads the authorities of clients' certificates. */
 static int
-read_client_ca(SSL_CTX *ssl_ctx, const struct weir__tls_config *config)
+read_client_ca(SSL_CTX *ssl_ctx, const struct weir__tls_server_config *config)
 {
         const char *file = config->client_ca_file;
-        int mode = SSL_VERIFY_PEER | (config->client == WEIR__TLS_CLIENT_REQUIRE ? SSL_VERIFY_FAIL_IF_NO_PEER_CERT : 0);
+        int mode = SSL_VERIFY_PEER | (config->check == WEIR__TLS_CHECK_REQUIRE ? SSL_VERIFY_FAIL_IF_NO_PEER_CERT : 0);
         STACK_OF(X509_NAME) * names;
 
-        if (config->client == WEIR__TLS_CLIENT_NONE)
+        if (config->check == WEIR__TLS_CHECK_NONE)
                 return 0;
         if (SSL_CTX_load_verify_file(ssl_ctx, file) != 1 || !(names = SSL_load_client_CA_file(file)))
-                return complain(WEIR_ETLS_CERTIFICATE, "client CA file", file);
+                return weir__tls_complain(WEIR_ETLS_CERTIFICATE, "client CA file", file);
         SSL_CTX_set_client_CA_list(ssl_ctx, names);
         SSL_CTX_set_verify(ssl_ctx, mode, NULL);
         return 0;
@@ -247,15 +192,15 @@ read_client_ca(SSL_CTX *ssl_ctx, const struct weir__tls_config *config)
 /* A session is resumed only where clients are checked in the same way, against the same file.  It stands for a certificate that
  * was checked so. */
 static int
-set_session_context(SSL_CTX *ssl_ctx, const struct weir__tls_config *config)
+set_session_context(SSL_CTX *ssl_ctx, const struct weir__tls_server_config *config)
 {
         unsigned char digest[EVP_MAX_MD_SIZE] = {0};
         char buffer[4096];
         unsigned size = 0;
         EVP_MD_CTX *hash = EVP_MD_CTX_new();
-        FILE *stream = config->client == WEIR__TLS_CLIENT_NONE ? NULL : fopen(config->client_ca_file, "rbe");
+        FILE *stream = config->check == WEIR__TLS_CHECK_NONE ? NULL : fopen(config->client_ca_file, "rbe");
         bool is_good = hash && EVP_DigestInit_ex(hash, EVP_sha256(), NULL) &&
-                       EVP_DigestUpdate(hash, &config->client, sizeof config->client);
+                       EVP_DigestUpdate(hash, &config->check, sizeof config->check);
 
         for (size_t count; is_good && stream && (count = fread(buffer, 1, sizeof buffer, stream)) > 0;)
                 is_good = EVP_DigestUpdate(hash, buffer, count);
@@ -264,57 +209,41 @@ set_session_context(SSL_CTX *ssl_ctx, const struct weir__tls_config *config)
         is_good = is_good && EVP_DigestFinal_ex(hash, digest, &size) &&
                   SSL_CTX_set_session_id_context(ssl_ctx, digest, size <= SSL_MAX_SID_CTX_LENGTH ? size : SSL_MAX_SID_CTX_LENGTH);
         EVP_MD_CTX_free(hash);
-        return is_good ? 0 : complain(WEIR_ETLS, "sessions", NULL);
-}
-
-/* Whether the kernel can encrypt: its module `tls` is loaded.  A test for each connection would cost more. */
-static bool
-kernel_has_tls(void)
-{
-        FILE *stream = fopen("/proc/sys/net/ipv4/tcp_available_ulp", "re");
-        char word[32];
-        bool has_tls = false;
-
-        while (stream && !has_tls && fscanf(stream, "%31s", word) == 1)
-                has_tls = strcmp(word, "tls") == 0;
-        if (stream)
-                fclose(stream);
-        return has_tls;
+        return is_good ? 0 : weir__tls_complain(WEIR_ETLS, "sessions", NULL);
 }
 
 static int
-configure(struct weir__tls_context *context, SSL_CTX *ssl_ctx, const struct weir__tls_config *config)
+configure(struct weir__tls_context *context, SSL_CTX *ssl_ctx, const struct weir__tls_server_config *config)
 {
-        SSL_CTX_set_options(ssl_ctx, OPTIONS | (kernel_has_tls() ? SSL_OP_ENABLE_KTLS : 0));
-        SSL_CTX_set_session_cache_mode(ssl_ctx, SSL_SESS_CACHE_OFF); /* clients keep their sessions, in tickets */
-        SSL_CTX_set_num_tickets(ssl_ctx, 1);                         /* one for each connection that the client will make again */
-        SSL_CTX_set_alpn_select_cb(ssl_ctx, choose_protocol, NULL);
+        int failed = weir__tls_configure(ssl_ctx, config->groups);
+
+        if (failed)
+                return failed;
+        SSL_CTX_set_options(ssl_ctx, SSL_OP_CIPHER_SERVER_PREFERENCE | SSL_OP_PRIORITIZE_CHACHA);
+        SSL_CTX_set_num_tickets(ssl_ctx, 1); /* one for each connection that the client will make again */
+        if (context->protocols)
+                SSL_CTX_set_alpn_select_cb(ssl_ctx, choose_protocol, context);
         if (config->pair_count > 1) {
                 SSL_CTX_set_tlsext_servername_callback(ssl_ctx, choose_certificate);
                 SSL_CTX_set_tlsext_servername_arg(ssl_ctx, context);
         }
-        if (!SSL_CTX_set_min_proto_version(ssl_ctx, TLS1_2_VERSION) || !SSL_CTX_set_cipher_list(ssl_ctx, CIPHERS_1_2) ||
-            !SSL_CTX_set_ciphersuites(ssl_ctx, CIPHERS_1_3))
-                return complain(WEIR_ETLS, "cipher suites", NULL);
-        if (!SSL_CTX_set1_groups_list(ssl_ctx, config->groups ? config->groups : GROUPS))
-                return complain(-EINVAL, "groups", config->groups);
-        int failed = set_session_context(ssl_ctx, config);
+        failed = set_session_context(ssl_ctx, config);
         return failed ? failed : read_client_ca(ssl_ctx, config);
 }
 
 static int
-make_certificate(struct weir__tls_context *context, const struct weir__tls_config *config, size_t index)
+make_certificate(struct weir__tls_context *context, const struct weir__tls_server_config *config, size_t index)
 {
         struct weir__tls_certificate *certificate = &context->certificates[index];
 
         ERR_clear_error();
         certificate->ssl_ctx = SSL_CTX_new(TLS_server_method());
         if (!certificate->ssl_ctx)
-                return complain(-ENOMEM, "context", NULL);
+                return weir__tls_complain(-ENOMEM, "context", NULL);
         context->count = index + 1;
         int failed = configure(context, certificate->ssl_ctx, config);
         if (!failed)
-                failed = read_pair(certificate->ssl_ctx, &config->pairs[index]);
+                failed = weir__tls_read_pair(certificate->ssl_ctx, &config->pairs[index]);
         if (!failed)
                 failed = read_names(certificate);
         if (!failed && index == 0 && config->ocsp_file)
@@ -333,21 +262,17 @@ keep_ticket_keys(struct weir__tls_context *context, const struct weir__tls_conte
 }
 
 int
-weir__tls_context_new(struct weir__tls_context **made, const struct weir__tls_config *config,
-                      const struct weir__tls_context *former)
+weir__tls_context_new_server(struct weir__tls_context **made, const struct weir__tls_server_config *config,
+                             const struct weir__tls_context *former)
 {
         size_t count = config->ssl_ctx ? 1 : config->pair_count;
-        struct weir__tls_context *context = calloc(1, sizeof *context + count * sizeof *context->certificates);
+        struct weir__tls_context *context = weir__tls_context_alloc(count, config->ssl_ctx);
         int failed = 0;
 
         if (!context)
                 return -ENOMEM;
-        atomic_init(&context->references, 1);
-        if (config->ssl_ctx) {
-                SSL_CTX_up_ref(config->ssl_ctx);
-                context->certificates->ssl_ctx = config->ssl_ctx;
-                context->count = 1;
-        }
+        if (!config->ssl_ctx && config->protocols)
+                failed = weir__tls_set_protocols(context, config->protocols);
         for (size_t i = context->count; i < count && !failed; i++)
                 failed = make_certificate(context, config, i);
         if (failed) {
@@ -358,28 +283,4 @@ weir__tls_context_new(struct weir__tls_context **made, const struct weir__tls_co
                 keep_ticket_keys(context, former);
         *made = context;
         return 0;
-}
-
-struct weir__tls_context *
-weir__tls_context_ref(struct weir__tls_context *context)
-{
-        atomic_fetch_add_explicit(&context->references, 1, memory_order_relaxed);
-        return context;
-}
-
-void
-weir__tls_context_unref(struct weir__tls_context *context)
-{
-        if (!context || atomic_fetch_sub_explicit(&context->references, 1, memory_order_acq_rel) != 1)
-                return;
-        for (size_t i = 0; i < context->count; i++) {
-                struct weir__tls_certificate *certificate = &context->certificates[i];
-
-                SSL_CTX_free(certificate->ssl_ctx);
-                for (size_t j = 0; j < certificate->name_count; j++)
-                        free(certificate->names[j]);
-                free(certificate->names);
-                OPENSSL_free(certificate->staple);
-        }
-        free(context);
 }

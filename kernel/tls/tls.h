@@ -1,7 +1,7 @@
-/* kernel/socket/tls.h: TLS by OpenSSL: the context that the connections of a server share, and one connection.
+/* kernel/tls/tls.h: one connection of TLS by OpenSSL, a server's or a client's.  Owner only.
  *
- * Nothing here blocks except reading files.  Nothing raises SIGPIPE but a write with kTLS, which is OpenSSL's.  The owner of a
- * connection has it blocked, as all threads of the library have. */
+ * Nothing here blocks.  Nothing raises SIGPIPE but a write with kTLS, which is OpenSSL's.  The owner of a connection has it
+ * blocked, as all threads of the library have. */
 #ifndef WEIR_KERNEL_TLS_H
 #define WEIR_KERNEL_TLS_H
 
@@ -10,46 +10,9 @@
 #include <sys/types.h>
 #include <sys/uio.h>
 
-#include <weir/runtime.h>
 #include <weir/time.h>
 
-/* -- the context: certificates, keys and settings -- */
-
-enum weir__tls_client {
-        WEIR__TLS_CLIENT_NONE = 0,
-        WEIR__TLS_CLIENT_REQUEST, /* a client may show a certificate, which must be valid */
-        WEIR__TLS_CLIENT_REQUIRE,
-};
-
-/* Two files in PEM. */
-struct weir__tls_pair {
-        char *certificate_file, *private_key_file;
-};
-
-struct weir__tls_config {
-        void *ssl_ctx; /* an SSL_CTX of the program, used as it is; nothing else is set then */
-        const struct weir__tls_pair *pairs;
-        size_t pair_count;    /* the first also serves names that no certificate has */
-        const char *ocsp_file; /* of the first pair; may be NULL */
-        const char *client_ca_file; /* not NULL where clients are checked */
-        const char *groups;         /* for the exchange of keys, separated by colons; NULL: the default */
-        enum weir__tls_client client;
-};
-
 struct weir__tls_context;
-
-/* Reads the files.  Sessions that began with `former` (may be NULL) are resumed with the new context.
- *
- * Result:  0 and a reference to the new context; else a negative errno or WEIR_ETLS code, and the reason is in the log.
- * Threads: any; reads files. */
-int weir__tls_context_new(struct weir__tls_context **context, const struct weir__tls_config *config,
-                          const struct weir__tls_context *former);
-
-/* Threads: any. */
-struct weir__tls_context *weir__tls_context_ref(struct weir__tls_context *context);
-void weir__tls_context_unref(struct weir__tls_context *context); /* accepts NULL */
-
-/* -- one connection; owner only -- */
 
 struct weir__tls {
         struct ssl_st *ssl; /* SSL of OpenSSL */
@@ -67,8 +30,8 @@ struct weir__tls {
         bool is_last;             /* the connection ends after this write */
 };
 
-/* Makes the server's side of a connection over a non-blocking socket, which it does not close.  Keeps the context.  Returns NULL
- * when out of memory. */
+/* Makes a side of a connection over a non-blocking socket, which it does not close: the server's or the client's, as the context
+ * is.  Keeps the context.  Returns NULL when out of memory. */
 struct weir__tls *weir__tls_new(struct weir__tls_context *context, int fd);
 void weir__tls_free(struct weir__tls *tls); /* accepts NULL */
 

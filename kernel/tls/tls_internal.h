@@ -1,0 +1,48 @@
+/* kernel/tls/tls_internal.h: the context of TLS connections, for the files of this room. */
+#ifndef WEIR_KERNEL_TLS_INTERNAL_H
+#define WEIR_KERNEL_TLS_INTERNAL_H
+
+#include <openssl/ssl.h>
+#include <stdatomic.h>
+
+#include "kernel/tls/tls.h"
+#include "kernel/tls/tls_context.h"
+
+/* A certificate with its key, and the names of hosts in it. */
+struct weir__tls_certificate {
+        SSL_CTX *ssl_ctx;
+        char **names; /* in lower case; "*.example.org" stands for all names with one more label */
+        size_t name_count;
+        unsigned char *staple; /* DER, in memory of OpenSSL; NULL: none */
+        size_t staple_size;
+};
+
+/* Constant but for `references`. */
+struct weir__tls_context {
+        _Atomic unsigned references; /* acq_rel */
+        bool is_client;              /* the role of its connections */
+        unsigned char *protocols;    /* in the form of ALPN; NULL: none */
+        unsigned protocols_size;
+        size_t count;
+        struct weir__tls_certificate certificates[]; /* the first is the default, and the one that tickets belong to */
+};
+
+/* Makes a context with one reference and room for so many certificates; `ssl_ctx` (may be NULL) is the first.  Returns NULL when
+ * out of memory. */
+struct weir__tls_context *weir__tls_context_alloc(size_t count, SSL_CTX *ssl_ctx);
+
+/* The following return 0, or a code after a line in the log. */
+
+/* Sets what is the same for both sides: versions, cipher suites, groups (NULL: the default). */
+int weir__tls_configure(SSL_CTX *ssl_ctx, const char *groups);
+
+/* Keeps names of protocols, which commas separate, in the form of ALPN. */
+int weir__tls_set_protocols(struct weir__tls_context *context, const char *names);
+
+/* Reads a certificate and its key.  A key with a passphrase is refused. */
+int weir__tls_read_pair(SSL_CTX *ssl_ctx, const struct weir__tls_pair *pair);
+
+/* Logs OpenSSL's reason, and clears it.  Returns the code; the errno when the system was the reason, as for a missing file. */
+int weir__tls_complain(int code, const char *what, const char *file);
+
+#endif
