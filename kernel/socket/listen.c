@@ -13,21 +13,18 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <netdb.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "kernel/socket/inherit.h"
 
-#define ADDRESS_MAX 511
-#define SEPARATORS  ", "
-#define UNIX_PREFIX "unix:"
-#define FD_PREFIX   "fd:"
-#define INHERITED   "listen:"
+#define SEPARATORS ", "
+#define FD_PREFIX  "fd:"
+#define INHERITED  "listen:"
+#define NUMBER_MAX 7 /* digits of a descriptor */
 
 void
 weir__listen_undo(struct weir__sockets *sockets)
@@ -79,64 +76,6 @@ add_made(struct weir__sockets *sockets, int fd)
 
 /* -- TCP -- */
 
-static bool
-is_number(const char *text)
-{
-        return *text && text[strspn(text, "0123456789")] == '\0';
-}
-
-/* Splits "host:port" or "[v6]:port" where it stands.  Returns the port; NULL when it is invalid. */
-static const char *
-split(char **address, const char **reason)
-{
-        char *host = *address, *colon = strrchr(host, ':');
-
-        if (!colon || !is_number(colon + 1))
-                return NULL;
-        if (strlen(colon + 1) > 5 || weir__socket_number(colon + 1) < 0 || atoi(colon + 1) > UINT16_MAX) {
-                *reason = "a port is a number from 0 to 65535";
-                return NULL;
-        }
-        *colon = '\0';
-        if (*host == '[') {
-                if (colon - host < 3 || colon[-1] != ']')
-                        return NULL;
-                colon[-1] = '\0';
-                ++*address;
-        } else if (strchr(host, ':')) {
-                return NULL;
-        }
-        return colon + 1;
-}
-
-static int
-resolve(char *host, struct weir__socket_address *name, const char **reason)
-{
-        struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_PASSIVE | AI_NUMERICSERV};
-        const char *port = split(&host, reason);
-        struct addrinfo *found;
-
-        if (!port)
-                return -EINVAL;
-        if (!*host)
-                hints.ai_family = AF_INET;
-        int wrong = getaddrinfo(*host ? host : NULL, port, &hints, &found);
-        if (wrong && wrong != EAI_SYSTEM && wrong != EAI_MEMORY)
-                *reason = wrong == EAI_NONAME ? "the name of the host is not known" : gai_strerror(wrong);
-        switch (wrong) {
-        case 0: break;
-        case EAI_MEMORY: return -ENOMEM;
-        case EAI_SYSTEM: return errno ? -errno : -EINVAL;
-        case EAI_AGAIN: return -EAGAIN;
-        default: return -EINVAL;
-        }
-        memset(name, 0, sizeof *name);
-        name->size = found->ai_addrlen;
-        memcpy(&name->storage, found->ai_addr, name->size);
-        freeaddrinfo(found);
-        return 0;
-}
-
 /* A socket bound to the address, or a negative errno. */
 static int
 bind_one(const struct weir__socket_address *name, bool should_share)
@@ -169,8 +108,17 @@ probe(const struct weir__socket_address *name)
         return failed;
 }
 
+/* The first of its addresses; a name that cannot be resolved is invalid. */
 static int
-open_tcp(char *address, unsigned count, struct weir__sockets *sockets, const char **reason)
+resolve(const struct weir__address *address, struct weir__socket_address *name, const char **reason)
+{
+        int found = weir__address_resolve(address, true, name, 1, reason);
+
+        return found > 0 ? 0 : found == -ENOENT ? -EINVAL : found;
+}
+
+static int
+open_tcp(const struct weir__address *address, unsigned count, struct weir__sockets *sockets, const char **reason)
 {
         struct weir__socket_address name;
         int failed = resolve(address, &name, reason);
@@ -191,25 +139,6 @@ open_tcp(char *address, unsigned count, struct weir__sockets *sockets, const cha
 }
 
 /* -- Unix -- */
-
-static int
-name_unix(const char *path, struct weir__socket_address *name)
-{
-        size_t size = strlen(path);
-        bool is_abstract = *path == '@';
-
-        memset(name, 0, sizeof *name);
-        if (size == 0 || (is_abstract && size == 1))
-                return -EINVAL;
-        if (size >= sizeof name->un.sun_path)
-                return -ENAMETOOLONG;
-        name->un.sun_family = AF_UNIX;
-        memcpy(name->un.sun_path, path, size);
-        if (is_abstract)
-                name->un.sun_path[0] = '\0';
-        name->size = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + size + !is_abstract);
-        return 0;
-}
 
 /* Removes the file of a server that has ended. */
 static int
@@ -258,19 +187,17 @@ record_file(struct weir__socket *socket, const struct weir__socket_address *name
 }
 
 static int
-open_unix(const char *path, struct weir__sockets *sockets)
+open_unix(const struct weir__socket_address *name, struct weir__sockets *sockets)
 {
-        struct weir__socket_address name;
-        int failed = name_unix(path, &name);
-        int taken = failed ? failed : weir__inherit_named(&name, false, sockets);
+        int taken = weir__inherit_named(name, false, sockets);
 
         if (taken)
                 return taken < 0 ? taken : 0;
-        int fd = bind_unix(&name);
-        failed = fd < 0 ? fd : add_made(sockets, fd);
+        int fd = bind_unix(name);
+        int failed = fd < 0 ? fd : add_made(sockets, fd);
         if (failed)
                 return failed;
-        record_file(&sockets->all[sockets->count - 1], &name);
+        record_file(&sockets->all[sockets->count - 1], name);
         return listen(fd, SOMAXCONN) < 0 ? -errno : 0;
 }
 
@@ -288,28 +215,38 @@ open_rest(struct weir__sockets *sockets)
         return taken < 0 ? taken : sockets->count > before ? 0 : -ENOENT;
 }
 
+/* "fd:3", whose number is not terminated. */
+static int
+open_descriptor(const char *text, size_t size, struct weir__sockets *sockets, const char **reason)
+{
+        char number[NUMBER_MAX + 1];
+
+        if (size > NUMBER_MAX)
+                return -EINVAL;
+        memcpy(number, text, size);
+        number[size] = '\0';
+        return open_number(number, sockets, reason);
+}
+
 /* Opens an address of the list, which is not terminated. */
 static int
 open_one(const char *text, size_t size, unsigned count, struct weir__sockets *sockets, const char **reason)
 {
-        char address[ADDRESS_MAX + 1];
+        struct weir__address address;
         unsigned before = sockets->count;
-        bool is_unix = strncmp(text, UNIX_PREFIX, strlen(UNIX_PREFIX)) == 0;
         int failed;
 
-        if (size > ADDRESS_MAX)
-                return is_unix ? -ENAMETOOLONG : -EINVAL;
-        memcpy(address, text, size);
-        address[size] = '\0';
-        if (strcmp(address, INHERITED) == 0) {
+        if (size == strlen(INHERITED) && memcmp(text, INHERITED, size) == 0) {
                 failed = open_rest(sockets);
                 *reason = failed == -ENOENT ? "no socket was inherited (LISTEN_FDS), or all are in use" : NULL;
-        } else if (is_unix) {
-                failed = open_unix(address + strlen(UNIX_PREFIX), sockets);
-        } else if (strncmp(address, FD_PREFIX, strlen(FD_PREFIX)) == 0) {
-                failed = open_number(address + strlen(FD_PREFIX), sockets, reason);
+        } else if (size >= strlen(FD_PREFIX) && memcmp(text, FD_PREFIX, strlen(FD_PREFIX)) == 0) {
+                failed = open_descriptor(text + strlen(FD_PREFIX), size - strlen(FD_PREFIX), sockets, reason);
         } else {
-                failed = open_tcp(address, count, sockets, reason);
+                failed = weir__address_parse(text, size, &address, reason);
+                if (!failed && address.kind == WEIR__ADDRESS_UNIX)
+                        failed = open_unix(&address.name, sockets);
+                else if (!failed)
+                        failed = open_tcp(&address, count, sockets, reason);
         }
         sockets->groups += sockets->count > before;
         return failed;

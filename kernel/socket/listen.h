@@ -2,14 +2,8 @@
 #ifndef WEIR_KERNEL_LISTEN_H
 #define WEIR_KERNEL_LISTEN_H
 
+#include "kernel/socket/address.h"
 #include "kernel/socket/sockets.h"
-
-/* The address for which weir__listen has failed.  NULL: it failed for no address.  Size 0: the text has no address. */
-struct weir__fault {
-        const char *address; /* in the text that was given, not terminated */
-        int size;
-        const char *reason; /* in words, instead of the status; NULL: the status says all */
-};
 
 /* Opens sockets at addresses, which commas or spaces separate:
  *

@@ -83,30 +83,6 @@ weir__socket_name(int fd, struct weir__socket_address *name)
         return getsockname(fd, &name->any, &name->size) == 0;
 }
 
-in_port_t *
-weir__socket_port(struct weir__socket_address *name)
-{
-        switch (name->any.sa_family) {
-        case AF_INET: return &((struct sockaddr_in *)&name->storage)->sin_port;
-        case AF_INET6: return &((struct sockaddr_in6 *)&name->storage)->sin6_port;
-        default: return NULL;
-        }
-}
-
-bool
-weir__socket_same_name(const struct weir__socket_address *one, const struct weir__socket_address *other)
-{
-        const struct sockaddr_in6 *six = (const struct sockaddr_in6 *)&one->storage;
-        const struct sockaddr_in6 *other_six = (const struct sockaddr_in6 *)&other->storage;
-
-        if (one->any.sa_family != other->any.sa_family)
-                return false;
-        if (one->any.sa_family != AF_INET6)
-                return one->size == other->size && memcmp(&one->storage, &other->storage, one->size) == 0;
-        return six->sin6_port == other_six->sin6_port && six->sin6_scope_id == other_six->sin6_scope_id &&
-               memcmp(&six->sin6_addr, &other_six->sin6_addr, sizeof six->sin6_addr) == 0;
-}
-
 int
 weir__sockets_port(const struct weir__sockets *sockets)
 {

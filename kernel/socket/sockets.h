@@ -5,11 +5,11 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
-#include <netinet/in.h>
 #include <stdint.h>
-#include <sys/socket.h>
 #include <sys/types.h>
 #include <sys/un.h>
+
+#include "kernel/socket/address.h"
 
 enum weir__socket_origin {
         WEIR__SOCKET_MADE = 0,
@@ -40,16 +40,6 @@ struct weir__sockets {
         unsigned groups;
 };
 
-/* The address that a socket is bound to. */
-struct weir__socket_address {
-        union {
-                struct sockaddr any;
-                struct sockaddr_storage storage;
-                struct sockaddr_un un;
-        };
-        socklen_t size;
-};
-
 /* The port of the first address that has one; -EDOM when none has. */
 int weir__sockets_port(const struct weir__sockets *sockets);
 
@@ -72,12 +62,7 @@ struct weir__socket *weir__sockets_add(struct weir__sockets *sockets, int fd);
  *
  * Result: 0; -EBADF, -ENOTSOCK, -EINVAL. */
 int weir__socket_adopt(int fd);
-bool weir__socket_name(int fd, struct weir__socket_address *name);
-
-/* The port in an address; NULL when it has none. */
-in_port_t *weir__socket_port(struct weir__socket_address *name);
-
-bool weir__socket_same_name(const struct weir__socket_address *one, const struct weir__socket_address *other);
+bool weir__socket_name(int fd, struct weir__socket_address *name); /* the address that a socket is bound to */
 
 /* Switches an option of a socket on, if the system has it. */
 void weir__socket_enable(int fd, int level, int option);
