@@ -1,0 +1,92 @@
+/* kernel/socket/connect.c: a connection to one address, which never blocks.
+ *
+ *     weir__connect --> connected
+ *             \-------> under way --event, weir__connect_result--> connected, or failed
+ *
+ * Threads: any.
+ * Locks:   none; no state.
+ *
+ * A full backlog differs between families.  TCP sends its SYN again, so the connection stays under way.  A Unix socket that does
+ * not block gives EAGAIN at once and stays unconnected; epoll then reports it as hung up, and never as free.  So the socket is
+ * closed, and the caller tries again by its clock. */
+#include "kernel/socket/connect.h"
+
+#include <errno.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "kernel/socket/sockets.h"
+
+/* Result: 0, -EINPROGRESS, or the failure.  An interrupted call may have begun or done its work, and a repeated one says so. */
+static int
+begin(int fd, const struct weir__socket_address *to)
+{
+        int failed;
+
+        do
+                failed = connect(fd, &to->any, to->size) < 0 ? -errno : 0;
+        while (failed == -EINTR);
+        return failed == -EALREADY ? -EINPROGRESS : failed == -EISCONN ? 0 : failed;
+}
+
+/* Closed with a reset: the port does not stay in TIME_WAIT, where it would keep the server from listening. */
+static int
+refuse_self(int fd)
+{
+        static const struct linger at_once = {.l_onoff = 1};
+
+        (void)setsockopt(fd, SOL_SOCKET, SO_LINGER, &at_once, sizeof at_once);
+        return -ECONNREFUSED;
+}
+
+/* Both ends of a connection that has been reported. */
+static int
+check_ends(int fd)
+{
+        struct weir__socket_address ours, peer;
+
+        memset(&peer, 0, sizeof peer);
+        peer.size = sizeof peer.storage;
+        if (getpeername(fd, &peer.any, &peer.size) < 0) {
+                struct pollfd event = {.fd = fd, .events = POLLOUT};
+
+                if (errno != ENOTCONN)
+                        return -errno;
+                return poll(&event, 1, 0) == 0 ? -EINPROGRESS : -ECONNABORTED; /* its error was read before */
+        }
+        if (!weir__socket_port(&peer) || !weir__socket_name(fd, &ours))
+                return 0;
+        return weir__socket_same_name(&ours, &peer) ? refuse_self(fd) : 0;
+}
+
+int
+weir__connect(const struct weir__socket_address *to, bool *is_under_way)
+{
+        int fd = socket(to->any.sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+
+        if (fd < 0)
+                return -errno;
+        if (to->any.sa_family != AF_UNIX)
+                weir__socket_enable(fd, IPPROTO_TCP, TCP_NODELAY);
+        int failed = begin(fd, to);
+        if (!failed)
+                failed = check_ends(fd);
+        *is_under_way = failed == -EINPROGRESS;
+        if (!failed || *is_under_way)
+                return fd;
+        close(fd);
+        return failed;
+}
+
+int
+weir__connect_result(int fd)
+{
+        int error;
+        socklen_t size = sizeof error;
+
+        if (getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &size) < 0)
+                return -errno;
+        return error ? -error : check_ends(fd);
+}
