@@ -1,13 +1,20 @@
-/* kernel/socket/stream.c: a connection of TCP or of a Unix socket, plain or with TLS.
+/* kernel/socket/stream.c: a connection of TCP or of a Unix socket, plain or with TLS; a pipe or a terminal.
  *
  * Threads: the owner of the poller only.
- * Locks:   none. */
+ * Locks:   none.
+ *
+ * A write to a pipe, and sendfile to anything, has no MSG_NOSIGNAL: when nobody reads, the system sends SIGPIPE to the calling
+ * thread beside EPIPE.  All threads of the library block it (kernel/base/thread.c), so it would stay pending for as long as the
+ * thread lives, and a callback could mistake it for its own.  So it is taken back after each EPIPE.  The system takes a signal of
+ * the thread before one of the process, so a SIGPIPE that was sent to the program stays. */
 #include "kernel/socket/stream.h"
 
 #include <errno.h>
 #include <linux/sockios.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <poll.h>
+#include <signal.h>
 #include <sys/ioctl.h>
 #include <sys/sendfile.h>
 #include <sys/socket.h>
@@ -21,6 +28,31 @@ static ssize_t
 result_of(ssize_t count)
 {
         return count < 0 ? -errno : count;
+}
+
+/* The same for a call that raises SIGPIPE. */
+static ssize_t
+result_without_signal(ssize_t count)
+{
+        const struct timespec at_once = {0};
+        sigset_t pipe;
+
+        if (count >= 0 || errno != EPIPE)
+                return result_of(count);
+        sigemptyset(&pipe);
+        sigaddset(&pipe, SIGPIPE);
+        (void)TEMP_FAILURE_RETRY(sigtimedwait(&pipe, NULL, &at_once));
+        return -EPIPE;
+}
+
+void
+weir__stream_adopt(struct weir__stream *stream, int fd)
+{
+        int type;
+        socklen_t size = sizeof type;
+
+        stream->source.fd = fd;
+        stream->is_pipe = getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &size) < 0 && errno == ENOTSOCK;
 }
 
 int
@@ -41,7 +73,21 @@ weir__stream_read(struct weir__stream *stream, void *data, size_t size)
 {
         if (stream->tls)
                 return weir__tls_read(stream->tls, data, size);
+        if (stream->is_pipe)
+                return result_of(TEMP_FAILURE_RETRY(read(stream->source.fd, data, size)));
         return result_of(TEMP_FAILURE_RETRY(recv(stream->source.fd, data, size, 0)));
+}
+
+/* Nothing can be peeked at in a pipe, but the system says what a read would find. */
+static ssize_t
+peek_at_pipe(int fd)
+{
+        struct pollfd event = {.fd = fd, .events = POLLIN};
+        int count = TEMP_FAILURE_RETRY(poll(&event, 1, 0));
+
+        if (count <= 0)
+                return count < 0 ? -errno : -EAGAIN;
+        return event.revents & POLLNVAL ? -EBADF : event.revents & POLLIN ? 1 : 0;
 }
 
 ssize_t
@@ -51,6 +97,8 @@ weir__stream_peek(struct weir__stream *stream)
 
         if (stream->tls)
                 return weir__tls_peek(stream->tls);
+        if (stream->is_pipe)
+                return peek_at_pipe(stream->source.fd);
         return result_of(TEMP_FAILURE_RETRY(recv(stream->source.fd, &byte, 1, MSG_PEEK)));
 }
 
@@ -62,6 +110,8 @@ weir__stream_write(struct weir__stream *stream, const struct iovec *pieces, int 
 
         if (stream->tls)
                 return weir__tls_write(stream->tls, pieces, count);
+        if (stream->is_pipe)
+                return result_without_signal(TEMP_FAILURE_RETRY(writev(stream->source.fd, pieces, count)));
         if (count == 1)
                 return result_of(TEMP_FAILURE_RETRY(send(stream->source.fd, pieces->iov_base, pieces->iov_len, flags)));
         return result_of(TEMP_FAILURE_RETRY(sendmsg(stream->source.fd, &message, flags)));
@@ -75,7 +125,7 @@ weir__stream_hold_back(struct weir__stream *stream)
                 stream->tls->is_last = true;
 }
 
-/* Copies a piece of the file: OpenSSL cannot encrypt it where it is. */
+/* Copies a piece of the file: OpenSSL cannot encrypt it where it is, and not all terminals take it from there. */
 static ssize_t
 copy_file(struct weir__stream *stream, int file, uint64_t at, size_t size)
 {
@@ -93,7 +143,8 @@ weir__stream_write_file(struct weir__stream *stream, int file, uint64_t at, size
 
         if (stream->tls)
                 return copy_file(stream, file, at, size);
-        return result_of(TEMP_FAILURE_RETRY(sendfile(stream->source.fd, file, &offset, size)));
+        ssize_t count = result_without_signal(TEMP_FAILURE_RETRY(sendfile(stream->source.fd, file, &offset, size)));
+        return count == -EINVAL && stream->is_pipe ? copy_file(stream, file, at, size) : count;
 }
 
 static size_t

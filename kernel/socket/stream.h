@@ -1,6 +1,8 @@
-/* kernel/socket/stream.h: bytes in and out of a connection.
+/* kernel/socket/stream.h: bytes in and out of a connection, or of a pipe or terminal.
  *
- * A connection reads, writes and closes only by these functions, so TLS is hidden here.  Owner only. */
+ * A connection reads, writes and closes only by these functions, so TLS is hidden here.  Owner only.
+ *
+ * None leaves a SIGPIPE behind, if the calling thread blocks it, as all threads of the library do: see stream.c. */
 #ifndef WEIR_KERNEL_STREAM_H
 #define WEIR_KERNEL_STREAM_H
 
@@ -12,12 +14,16 @@
 #include "kernel/loop/source.h"
 #include "kernel/tls/tls.h"
 
-/* A connected socket, registered with a poller or about to be. */
+/* A connected socket, a pipe or a terminal, non-blocking, registered with a poller or about to be. */
 struct weir__stream {
         struct weir__source source; /* first; fd is -1 when closed */
         struct weir__tls *tls;      /* NULL: plain */
         bool is_last;               /* weir__stream_hold_back was called */
+        bool is_pipe;               /* no socket: read and write instead of recv and send, and never TLS */
 };
+
+/* Sets the descriptor, and finds out whether it is a socket. */
+void weir__stream_adopt(struct weir__stream *stream, int fd);
 
 /* Continues the TLS handshake, if there is one.  Reading and writing do so too.
  * Result:  0 when it is over; else as weir__tls_handshake. */
@@ -29,7 +35,8 @@ void weir__stream_become_plain(struct weir__stream *stream);
 /* Reads bytes.  EINTR is never returned.
  *
  * Result:  the bytes read; 0 at the end of the stream; -EAGAIN when there are none now; -ECONNABORTED for TLS that ends without
- *          close_notify, because it may have been cut; another negative errno when the stream is broken. */
+ *          close_notify, because it may have been cut; another negative errno when the stream is broken.  -EIO is the end of a
+ *          terminal that has no other side any more. */
 ssize_t weir__stream_read(struct weir__stream *stream, void *data, size_t size);
 
 /* Result:  positive when there is something to read, which is not taken; else as weir__stream_read. */
@@ -42,7 +49,7 @@ static inline bool weir__stream_may_have_more(const struct weir__stream *stream,
         return stream->tls ? weir__tls_may_have_more(stream->tls) : count == room;
 }
 
-/* Writes bytes, perhaps not all.  Raises no SIGPIPE, except with kTLS (tls.h).  The next write must begin with the bytes that are
+/* Writes bytes, perhaps not all.  With kTLS a SIGPIPE may be left (tls.h).  The next write must begin with the bytes that are
  * held then: TLS may have encrypted them already.
  *
  * Result:  the bytes written; -EAGAIN when none can be written now; another negative errno when the stream is broken. */
@@ -70,7 +77,7 @@ size_t weir__stream_unsent(const struct weir__stream *stream);
  * silence, breaks the stream. */
 void weir__stream_probe(struct weir__stream *stream);
 
-/* Tells the peer, in TLS and TCP, that no more will be written.  Reading goes on. */
+/* Tells the peer, in TLS and TCP, that no more will be written.  Reading goes on.  A pipe ends only when it is closed. */
 void weir__stream_finish(struct weir__stream *stream);
 
 /* Closes the descriptor, which is not registered any more, after a close_notify in TLS. */
