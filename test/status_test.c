@@ -103,6 +103,8 @@ short_names_are_those_of_the_headers(void)
         CU_ASSERT_STRING_EQUAL(weir_strstatus(-EPERM), "-EPERM");
         CU_ASSERT_STRING_EQUAL(weir_strstatus(WEIR_ETLS_KEY), "WEIR_ETLS_KEY");
         CU_ASSERT_STRING_EQUAL(weir_strstatus(WEIR_ETLS), "WEIR_ETLS");
+        CU_ASSERT_STRING_EQUAL(weir_strstatus(WEIR_ETLS_SELF_SIGNED), "WEIR_ETLS_SELF_SIGNED");
+        CU_ASSERT_STRING_EQUAL(weir_strstatus(WEIR_ETLS_PLAIN), "WEIR_ETLS_PLAIN");
         CU_ASSERT_STRING_EQUAL(weir_strstatus(12), "12");
 }
 

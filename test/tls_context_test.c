@@ -8,102 +8,11 @@
 
 #include <weir/log.h>
 
-#include "kernel/memory/memory.h"
+#include "test/tls_memory.h"
 #include "test/tls_wire.h"
 
 static struct tls_wire wire;
 static char buffer[4096];
-
-/* -- memory -- */
-
-void *__real_weir__alloc(size_t size);
-void *__wrap_weir__alloc(size_t size);
-void *__real_calloc(size_t count, size_t size);
-void *__wrap_calloc(size_t count, size_t size);
-void *__real_realloc(void *block, size_t size);
-void *__wrap_realloc(void *block, size_t size);
-void *__real_malloc(size_t size);
-void *__wrap_malloc(size_t size);
-char *__real_strndup(const char *text, size_t size);
-char *__wrap_strndup(const char *text, size_t size);
-
-static int64_t allocations_left = INT64_MAX; /* until one is refused */
-static bool has_refused;
-
-static bool
-is_refused(void)
-{
-        if (allocations_left == INT64_MAX || allocations_left-- != 0) {
-                return false;
-        }
-        has_refused = true;
-        return true;
-}
-
-void *
-__wrap_weir__alloc(size_t size)
-{
-        return is_refused() ? NULL : __real_weir__alloc(size);
-}
-
-void *
-__wrap_malloc(size_t size)
-{
-        return is_refused() ? NULL : __real_malloc(size);
-}
-
-char *
-__wrap_strndup(const char *text, size_t size)
-{
-        return is_refused() ? NULL : __real_strndup(text, size);
-}
-
-void *
-__wrap_calloc(size_t count, size_t size)
-{
-        return is_refused() ? NULL : __real_calloc(count, size);
-}
-
-void *
-__wrap_realloc(void *block, size_t size)
-{
-        return is_refused() ? NULL : __real_realloc(block, size);
-}
-
-/* OpenSSL's, which the linker does not reach. */
-static void *
-crypto_malloc(size_t size, const char *file, int line)
-{
-        (void)file, (void)line;
-        return is_refused() ? NULL : __real_malloc(size);
-}
-
-static void *
-crypto_realloc(void *block, size_t size, const char *file, int line)
-{
-        (void)file, (void)line;
-        return is_refused() ? NULL : __real_realloc(block, size);
-}
-
-static void
-crypto_free(void *block, const char *file, int line)
-{
-        (void)file, (void)line;
-        free(block);
-}
-
-static void
-refuse_after(int64_t count)
-{
-        has_refused = false;
-        allocations_left = count;
-}
-
-static void
-refuse_none(void)
-{
-        allocations_left = INT64_MAX;
-}
 
 /* -- the log -- */
 
@@ -598,7 +507,7 @@ main(void)
                 WEIR_TEST(a_connection_gets_by_without_any_one_allocation),
         };
 
-        if (CRYPTO_set_mem_functions(crypto_malloc, crypto_realloc, crypto_free) != 1) {
+        if (!can_refuse()) {
                 return 1;
         }
         tls_files_begin();

@@ -132,7 +132,7 @@ read_certificate(const char *name)
 }
 
 static X509 *
-new_certificate(const char *common_name, EVP_PKEY *key)
+new_certificate(const char *common_name, EVP_PKEY *key, const struct tls_wish *wish)
 {
         static atomic_int serial;
         X509 *x509 = X509_new();
@@ -140,8 +140,8 @@ new_certificate(const char *common_name, EVP_PKEY *key)
         EXPECT(x509);
         X509_set_version(x509, X509_VERSION_3);
         ASN1_INTEGER_set(X509_get_serialNumber(x509), atomic_fetch_add(&serial, 1) + 1);
-        X509_gmtime_adj(X509_getm_notBefore(x509), -3600);
-        X509_gmtime_adj(X509_getm_notAfter(x509), 24 * 3600);
+        X509_gmtime_adj(X509_getm_notBefore(x509), wish->begins_in ? wish->begins_in : -3600);
+        X509_gmtime_adj(X509_getm_notAfter(x509), wish->ends_in ? wish->ends_in : 24 * 3600);
         X509_set_pubkey(x509, key);
         X509_NAME_add_entry_by_txt(X509_get_subject_name(x509), "O", MBSTRING_ASC, (const unsigned char *)"weir", -1, -1, 0);
         X509_NAME_add_entry_by_txt(X509_get_subject_name(x509), "CN", MBSTRING_ASC, (const unsigned char *)common_name, -1, -1,
@@ -163,15 +163,18 @@ void
 tls_make_certificate(const char *name, const struct tls_wish *wish)
 {
         EVP_PKEY *key = wish->key == TLS_RSA ? EVP_RSA_gen(2048) : EVP_EC_gen("P-256");
-        X509 *x509 = new_certificate(wish->common_name ? wish->common_name : name, key);
+        X509 *x509 = new_certificate(wish->common_name ? wish->common_name : name, key, wish);
         X509 *issuer = wish->issuer ? read_certificate(wish->issuer) : x509;
         EVP_PKEY *signer = wish->issuer ? read_key(wish->issuer) : key;
 
         EXPECT(key && X509_set_issuer_name(x509, X509_get_subject_name(issuer)));
-        add_extension(x509, issuer, NID_basic_constraints, wish->issuer ? "CA:FALSE" : "critical,CA:TRUE");
+        add_extension(x509, issuer, NID_basic_constraints, wish->issuer && !wish->is_authority ? "CA:FALSE" : "critical,CA:TRUE");
         add_extension(x509, issuer, NID_subject_key_identifier, "hash");
         if (wish->alternative_names) {
                 add_extension(x509, issuer, NID_subject_alt_name, wish->alternative_names);
+        }
+        if (wish->usage) {
+                add_extension(x509, issuer, NID_ext_key_usage, wish->usage);
         }
         EXPECT(X509_sign(x509, signer, EVP_sha256()));
         write_pair(name, x509, key);
@@ -181,6 +184,31 @@ tls_make_certificate(const char *name, const struct tls_wish *wish)
         }
         X509_free(x509);
         EVP_PKEY_free(key);
+}
+
+const char *
+tls_hash_of(const char *name)
+{
+        static char hash[32];
+        X509 *x509 = read_certificate(name);
+
+        snprintf(hash, sizeof hash, "%08lx.0", X509_subject_name_hash(x509));
+        X509_free(x509);
+        return hash;
+}
+
+void
+tls_join(const char *name, const char *const *certificates, size_t count)
+{
+        FILE *stream = open_file(name, ".pem", "wbe");
+
+        for (size_t i = 0; i < count; i++) {
+                X509 *x509 = read_certificate(certificates[i]);
+
+                EXPECT(PEM_write_X509(stream, x509));
+                X509_free(x509);
+        }
+        EXPECT(fclose(stream) == 0);
 }
 
 static void

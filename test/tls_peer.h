@@ -17,12 +17,21 @@ struct tls_wish {
         const char *alternative_names; /* such as "DNS:a.example,DNS:*.b.example"; NULL: none */
         const char *issuer;            /* the name of the file of one made before; NULL: it signs itself, and may sign others */
         enum tls_key key;
+        long begins_in, ends_in; /* seconds from now; 0: it began an hour ago, and ends in a day */
+        const char *usage;       /* of the key, such as "clientAuth"; NULL: any */
+        bool is_authority;       /* it may sign others, although it does not sign itself */
 };
 
 void tls_files_begin(void);
 void tls_files_end(void);
 void tls_files_use(const char *path); /* in place of these two: a directory that is there */
 void tls_make_certificate(const char *name, const struct tls_wish *wish);
+
+/* The name that OpenSSL looks for in a directory of trusted certificates, such as "0123abcd.0"; valid until the next call. */
+const char *tls_hash_of(const char *name);
+
+/* Writes the certificates of several files into one. */
+void tls_join(const char *name, const char *const *certificates, size_t count);
 
 /* The file of an OCSP response about the certificate of that name, which it signs itself; `is_good`: or it is revoked. */
 void tls_make_staple(const char *name, const char *certificate, bool is_good);

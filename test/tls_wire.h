@@ -27,23 +27,19 @@ static inline int tls_make_context(struct weir__tls_context **context, const cha
 {
         struct weir__tls_pair pairs[4];
         struct weir__tls_server_config config = more ? *more : (struct weir__tls_server_config){0};
-        char file[64];
+        char paths[8][512], file[64];
 
         for (size_t i = 0; i < count; i++) {
+                pairs[i] = (struct weir__tls_pair){paths[2 * i], paths[2 * i + 1]};
                 snprintf(file, sizeof file, "%s.pem", names[i]);
-                pairs[i].certificate_file = strdup(tls_path(file));
+                snprintf(paths[2 * i], sizeof paths[0], "%s", tls_path(file));
                 snprintf(file, sizeof file, "%s.key", names[i]);
-                pairs[i].private_key_file = strdup(tls_path(file));
+                snprintf(paths[2 * i + 1], sizeof paths[0], "%s", tls_path(file));
         }
         config.pairs = pairs;
         config.pair_count = count;
         config.protocols = config.protocols ? config.protocols : "http/1.1,http/1.0";
-        int failed = weir__tls_context_new_server(context, &config, former);
-        for (size_t i = 0; i < count; i++) {
-                free(pairs[i].certificate_file);
-                free(pairs[i].private_key_file);
-        }
-        return failed;
+        return weir__tls_context_new_server(context, &config, former);
 }
 
 static inline void tls_wire_open(struct tls_wire *wire, struct weir__tls_context *context, const struct tls_client_wish *wish)

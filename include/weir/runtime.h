@@ -73,6 +73,11 @@ WEIR_API int weir_shutdown(void);
 #define WEIR_ETLS_MISMATCH    (-10003) /* the private key does not belong to the certificate */
 #define WEIR_ETLS_OCSP        (-10004) /* the file has no OCSP response in DER, or the response is an error */
 #define WEIR_ETLS             (-10005) /* OpenSSL refuses something else */
+#define WEIR_ETLS_NAME        (-10006) /* the peer's certificate is for another name or address */
+#define WEIR_ETLS_EXPIRED     (-10007) /* a certificate of the peer has expired, or is not valid yet */
+#define WEIR_ETLS_SELF_SIGNED (-10008) /* the peer has signed its certificate itself, and it is not trusted */
+#define WEIR_ETLS_UNTRUSTED   (-10009) /* no trusted certificate stands behind the peer's, or it is invalid otherwise */
+#define WEIR_ETLS_PLAIN       (-10010) /* the peer does not speak TLS */
 
 /* Marks the part of a callback that may block for long: a lock, a file, a slow program.
  * weir_blocking_begin makes another worker take over the other work of this worker at once.

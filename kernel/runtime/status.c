@@ -45,6 +45,11 @@ static const struct {
         {WEIR_ETLS_MISMATCH, "the private key does not belong to the certificate"},
         {WEIR_ETLS_OCSP, "no usable OCSP response"},
         {WEIR_ETLS, "TLS failed"},
+        {WEIR_ETLS_NAME, "the peer's certificate is for another name"},
+        {WEIR_ETLS_EXPIRED, "the peer's certificate has expired, or is not valid yet"},
+        {WEIR_ETLS_SELF_SIGNED, "the peer's certificate is signed by itself and not trusted"},
+        {WEIR_ETLS_UNTRUSTED, "the peer's certificate is not trusted"},
+        {WEIR_ETLS_PLAIN, "the peer does not speak TLS"},
 };
 
 const char *
@@ -83,6 +88,11 @@ own_name(int status)
         case WEIR_ETLS_MISMATCH: return "WEIR_ETLS_MISMATCH";
         case WEIR_ETLS_OCSP: return "WEIR_ETLS_OCSP";
         case WEIR_ETLS: return "WEIR_ETLS";
+        case WEIR_ETLS_NAME: return "WEIR_ETLS_NAME";
+        case WEIR_ETLS_EXPIRED: return "WEIR_ETLS_EXPIRED";
+        case WEIR_ETLS_SELF_SIGNED: return "WEIR_ETLS_SELF_SIGNED";
+        case WEIR_ETLS_UNTRUSTED: return "WEIR_ETLS_UNTRUSTED";
+        case WEIR_ETLS_PLAIN: return "WEIR_ETLS_PLAIN";
         default: return NULL;
         }
 }

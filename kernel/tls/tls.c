@@ -26,6 +26,8 @@
 
 #include <openssl/err.h>
 
+#include <weir/runtime.h>
+
 #include "kernel/base/clock.h"
 #include "kernel/memory/memory.h"
 #include "kernel/base/phase.h"
@@ -59,7 +61,7 @@ see_progress(const SSL *ssl, int where, int result)
         struct weir__tls *tls = BIO_get_app_data(SSL_get_rbio(ssl));
         void (*others)(const SSL *, int, int) = SSL_CTX_get_info_callback(SSL_get_SSL_CTX(ssl)); /* of the program */
 
-        if (tls->is_shaken && (where == SSL_CB_ACCEPT_EXIT || where & SSL_CB_ALERT))
+        if (tls->is_shaken && (where == SSL_CB_ACCEPT_EXIT || where == SSL_CB_CONNECT_EXIT || where & SSL_CB_ALERT))
                 count_message(tls);
         tls->is_shaken |= where == SSL_CB_HANDSHAKE_DONE;
         if (others)
@@ -158,8 +160,9 @@ open_socket(struct weir__tls *tls, int fd)
         return true;
 }
 
-struct weir__tls *
-weir__tls_new(struct weir__tls_context *context, int fd)
+/* Either side, which is not chosen yet. */
+static struct weir__tls *
+make(struct weir__tls_context *context, int fd)
 {
         struct weir__tls *tls = weir__alloc(sizeof *tls);
 
@@ -173,12 +176,36 @@ weir__tls_new(struct weir__tls_context *context, int fd)
         }
         SSL_set_mode(tls->ssl, MODES);
         SSL_set_read_ahead(tls->ssl, 1);
-        if (context->is_client)
-                SSL_set_connect_state(tls->ssl);
-        else
-                SSL_set_accept_state(tls->ssl);
         SSL_set_info_callback(tls->ssl, see_progress);
         return tls;
+}
+
+struct weir__tls *
+weir__tls_new(struct weir__tls_context *context, int fd)
+{
+        struct weir__tls *tls = make(context, fd);
+
+        if (tls)
+                SSL_set_accept_state(tls->ssl);
+        return tls;
+}
+
+int
+weir__tls_new_client(struct weir__tls **made, struct weir__tls_context *context, int fd, const char *host)
+{
+        bool is_checked = SSL_CTX_get_verify_mode(context->certificates->ssl_ctx) != SSL_VERIFY_NONE;
+
+        if (!context->is_client || (!host && is_checked))
+                return -EINVAL;
+        struct weir__tls *tls = make(context, fd);
+        int failed = !tls ? -ENOMEM : host ? weir__tls_set_host(tls->ssl, host) : 0;
+        if (failed) {
+                weir__tls_free(tls);
+                return failed;
+        }
+        SSL_set_connect_state(tls->ssl);
+        *made = tls;
+        return 0;
 }
 
 void
@@ -188,6 +215,7 @@ weir__tls_free(struct weir__tls *tls)
                 return;
         SSL_free(tls->ssl);
         free(tls->record);
+        free(tls->problem);
         weir__tls_context_unref(tls->context);
         weir__free(tls, sizeof *tls);
 }
@@ -215,6 +243,29 @@ failure_of(int reason)
         }
 }
 
+/* The same for a client, which keeps OpenSSL's words.  Before the server's first message, a record that is none is of something
+ * else than TLS. */
+static int
+client_failure_of(struct weir__tls *tls, unsigned long error)
+{
+        int reason = ERR_GET_REASON(error);
+        unsigned long last = ERR_peek_last_error();
+        bool is_refused = ERR_GET_LIB(last) == ERR_LIB_SSL && ERR_GET_REASON(last) == SSL_R_CERTIFICATE_VERIFY_FAILED;
+
+        if (is_refused)
+                tls->verify_error = (int)SSL_get_verify_result(tls->ssl);
+        else if (tls->error)
+                return -tls->error;
+        const char *words = is_refused ? X509_verify_cert_error_string(tls->verify_error) : ERR_reason_error_string(error);
+        if (!tls->problem && words)
+                tls->problem = strdup(words);
+        if (is_refused)
+                return weir__tls_status_of(tls->verify_error);
+        if (reason == SSL_R_WRONG_VERSION_NUMBER && SSL_get_state(tls->ssl) == TLS_ST_CW_CLNT_HELLO)
+                return WEIR_ETLS_PLAIN;
+        return failure_of(reason);
+}
+
 /* The result of a call of OpenSSL that has not succeeded. */
 static int
 explain(struct weir__tls *tls, int result)
@@ -227,9 +278,12 @@ explain(struct weir__tls *tls, int result)
                 tls->is_ended = true;
                 return 0;
         }
-        int reason = ERR_GET_REASON(ERR_peek_error());
+        unsigned long error = ERR_peek_error();
+        if (!SSL_is_server(tls->ssl))
+                tls->failure = client_failure_of(tls, error);
+        else
+                tls->failure = tls->error ? -tls->error : failure_of(ERR_GET_REASON(error));
         ERR_clear_error();
-        tls->failure = tls->error ? -tls->error : failure_of(reason);
         return tls->failure;
 }
 
@@ -368,6 +422,23 @@ weir__tls_finish(struct weir__tls *tls)
         tls->is_finished = true;
         if (SSL_shutdown(tls->ssl) < 0)
                 ERR_clear_error();
+}
+
+const char *
+weir__tls_problem(const struct weir__tls *tls)
+{
+        return tls->problem;
+}
+
+const char *
+weir__tls_protocol(const struct weir__tls *tls, size_t *size)
+{
+        const unsigned char *protocol;
+        unsigned length;
+
+        SSL_get0_alpn_selected(tls->ssl, &protocol, &length);
+        *size = length;
+        return (const char *)protocol;
 }
 
 char *

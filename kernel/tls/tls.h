@@ -20,7 +20,9 @@ struct weir__tls {
         weir_nsec messages_since; /* when the first message of the period came */
         unsigned messages;        /* messages without data, after the handshake, in the last period */
         int error;                /* errno of the socket's last failure; ECONNABORTED at its end */
-        int failure;              /* a negative errno when the connection is broken: nothing can be sent any more */
+        int failure;              /* a negative errno or WEIR_ETLS code when it is broken: nothing can be sent any more */
+        int verify_error;         /* X509_V_ERR_... of OpenSSL: why the peer's certificate was refused; 0: it was not */
+        char *problem;            /* of a client: weir__tls_problem; or NULL */
         size_t held;              /* bytes that must be written next: OpenSSL has seen them, and may have encrypted them */
         char *record;             /* a copy of those bytes, if OpenSSL has not copied them; else NULL */
         bool is_drained;          /* the last read has emptied the socket */
@@ -30,15 +32,30 @@ struct weir__tls {
         bool is_last;             /* the connection ends after this write */
 };
 
-/* Makes a side of a connection over a non-blocking socket, which it does not close: the server's or the client's, as the context
- * is.  Keeps the context.  Returns NULL when out of memory. */
+/* Makes the server's side of a connection over a non-blocking socket, which it does not close.  Keeps the context, a server's.
+ * Returns NULL when out of memory. */
 struct weir__tls *weir__tls_new(struct weir__tls_context *context, int fd);
+
+/* The same for the client's side, with a context of clients.  `host` is the name or the literal address, without brackets, that
+ * the server's certificate must have.  A name is sent to the server, too (SNI).  Without a host (NULL) only a context that
+ * verifies nothing is accepted: so the check cannot be forgotten.
+ *
+ * Result: 0; -EINVAL for a missing or invalid host, and for a server's context; -ENOMEM. */
+int weir__tls_new_client(struct weir__tls **tls, struct weir__tls_context *context, int fd, const char *host);
+
 void weir__tls_free(struct weir__tls *tls); /* accepts NULL */
 
-/* Result: 0 when it is over; -EAGAIN while it waits for the peer; -EPROTOTYPE when the peer speaks HTTP without TLS; -EPROTO when
- *         the peer breaks the rules of TLS or accepts none of our settings; -ECONNABORTED when it went away; another negative
- *         errno. */
+/* Result: 0 when it is over; -EAGAIN while it waits for the peer; -EPROTO when the peer breaks the rules of TLS or accepts none
+ *         of our settings; -ECONNABORTED when it went away; another negative errno.
+ *         A server: -EPROTOTYPE when the peer speaks HTTP without TLS.
+ *         A client: WEIR_ETLS_PLAIN when the peer speaks something else than TLS; WEIR_ETLS_NAME, WEIR_ETLS_EXPIRED,
+ *         WEIR_ETLS_SELF_SIGNED or WEIR_ETLS_UNTRUSTED when its certificate is refused.  With TLS 1.3 the handshake may be over
+ *         before the server refuses ours: then a read fails with -EPROTO. */
 int weir__tls_handshake(struct weir__tls *tls);
+
+/* What has gone wrong with a client's side, in words and with the names and dates of the certificate that is refused; NULL: no
+ * more than the status says.  All of it can be printed.  Valid as long as the connection. */
+const char *weir__tls_problem(const struct weir__tls *tls);
 
 /* As the functions of kernel/socket/stream.h.  They do the handshake first, if it is not over. */
 ssize_t weir__tls_read(struct weir__tls *tls, void *data, size_t size);
@@ -49,6 +66,9 @@ bool weir__tls_wants_write(const struct weir__tls *tls); /* the last call waits 
 
 /* Tells the peer that no more will be written, if the connection is still able to. */
 void weir__tls_finish(struct weir__tls *tls);
+
+/* The protocol that both sides have agreed on (ALPN), not terminated; NULL and size 0: none. */
+const char *weir__tls_protocol(const struct weir__tls *tls, size_t *size);
 
 /* The subject of the peer's certificate in the notation of RFC 2253; NULL when it has shown none, or when out of memory.
  * Owner: the caller; free. */

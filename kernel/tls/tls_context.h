@@ -2,6 +2,7 @@
 #ifndef WEIR_KERNEL_TLS_CONTEXT_H
 #define WEIR_KERNEL_TLS_CONTEXT_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 #include <weir/runtime.h>
@@ -42,5 +43,28 @@ struct weir__tls_server_config {
  * Threads: any; reads files. */
 int weir__tls_context_new_server(struct weir__tls_context **context, const struct weir__tls_server_config *config,
                                  const struct weir__tls_context *former);
+
+/* -- of clients -- */
+
+struct weir__tls_client_config {
+        void *ssl_ctx; /* an SSL_CTX of the program, used as it is; nothing else is set then */
+        const struct weir__tls_pair *pair; /* shown to a server that asks for it; NULL: none */
+        const char *ca_file;               /* PEM: the only certificates that are trusted; NULL: the system's roots */
+        const char *groups;                /* as for a server */
+        const char *protocols;             /* to offer, for ALPN: as for a server */
+        bool is_insecure;                  /* any certificate is accepted, whoever shows it; no roots are read */
+};
+
+/* Reads the files.  All that is trusted is in memory afterwards: a handshake reads no file.
+ *
+ * The system's roots are those of OpenSSL: the file that SSL_CERT_FILE names, or OpenSSL's own, and the directories that
+ * SSL_CERT_DIR names, or OpenSSL's own.  In a directory all files with names of hashes are read ("c_rehash"), as OpenSSL would
+ * read them one by one during handshakes.  For the roots of Debian that takes 100 ms of CPU and 1 MB: so one context is for many
+ * connections.  Roots that are installed later need a new context.
+ *
+ * Result:  0 and a reference to the new context; else a negative errno or WEIR_ETLS code, and the reason is in the log.
+ *          WEIR_ETLS_CERTIFICATE also where the system has no roots.
+ * Threads: any but the owner of a poller; reads files. */
+int weir__tls_context_new_client(struct weir__tls_context **context, const struct weir__tls_client_config *config);
 
 #endif

@@ -20,7 +20,7 @@ struct weir__tls_certificate {
 /* Constant but for `references`. */
 struct weir__tls_context {
         _Atomic unsigned references; /* acq_rel */
-        bool is_client;              /* the role of its connections */
+        bool is_client;              /* it knows whom to trust; a server's does not */
         unsigned char *protocols;    /* in the form of ALPN; NULL: none */
         unsigned protocols_size;
         size_t count;
@@ -42,7 +42,21 @@ int weir__tls_set_protocols(struct weir__tls_context *context, const char *names
 /* Reads a certificate and its key.  A key with a passphrase is refused. */
 int weir__tls_read_pair(SSL_CTX *ssl_ctx, const struct weir__tls_pair *pair);
 
+/* Reads the system's roots into a store. */
+int weir__tls_read_roots(X509_STORE *store);
+
 /* Logs OpenSSL's reason, and clears it.  Returns the code; the errno when the system was the reason, as for a missing file. */
 int weir__tls_complain(int code, const char *what, const char *file);
+
+/* -- of one connection -- */
+
+/* Has the server's certificate checked for that host, and sends the name of it.  Result: 0, -EINVAL, -ENOMEM. */
+int weir__tls_set_host(SSL *ssl, const char *host);
+
+/* The callback of OpenSSL for each certificate that a client verifies, whose host is set: keeps what is wrong with it. */
+int weir__tls_notice(int is_good, X509_STORE_CTX *store);
+
+/* The status for an X509_V_ERR_... */
+int weir__tls_status_of(int verify_error);
 
 #endif
