@@ -135,7 +135,7 @@ wait_for_client(void)
         WEIR_TEST_EVENTUALLY(atomic_load(&at.server->connections) == 1);
         weir_test_pass(0);
         struct weir__link *first = weir__list_first(&at.server->branches->connections);
-        at.servers_fd = weir__container_of(first, struct weir__connection, link)->stream.source.fd;
+        at.servers_fd = weir__container_of(first, struct weir__connection, link)->transport.stream.source.fd;
         weir_test_pass(0); /* from here on the list is the worker's again */
 }
 

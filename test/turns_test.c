@@ -45,7 +45,7 @@ received(void)
                 const struct weir__connection *each = weir__container_of(link, struct weir__connection, link);
 
                 if (each->state == WEIR__LINGERING)
-                        size += (int64_t)each->reading.size;
+                        size += (int64_t)each->transport.input.size;
         }
         return size;
 }

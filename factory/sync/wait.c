@@ -136,13 +136,6 @@ weir__wait_pop(struct weir__list *queue, struct weir__work_list *claimed)
 }
 
 void
-weir__wait_deliver_all(struct weir__work_list *claimed)
-{
-        for (struct weir__work *work; (work = weir__work_pop(claimed));)
-                weir__task_deliver((struct weir_task *)work);
-}
-
-void
 weir__wait_end_all(struct weir__waitable *object, struct weir__list *queue, int status)
 {
         while (weir__wait_oldest(queue)) {

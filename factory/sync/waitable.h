@@ -248,8 +248,13 @@ struct weir__wait *weir__wait_oldest_pending(struct weir__list *queue);
 /* Takes waits until a task is claimed.  The caller fulfils the wait.  NULL: the queue is empty. */
 struct weir__wait *weir__wait_pop(struct weir__list *queue, struct weir__work_list *claimed);
 
-/* Delivers all of them.  No lock is held. */
-void weir__wait_deliver_all(struct weir__work_list *claimed);
+/* Delivers all of them.  No lock is held.  Inline, for there are none in most calls, and one in most others. */
+static inline void
+weir__wait_deliver_all(struct weir__work_list *claimed)
+{
+        for (struct weir__work *work; (work = weir__work_pop(claimed));)
+                weir__task_deliver((struct weir_task *)work);
+}
 
 /* Serves waits some at a time, as long as `serve_some` says that there may be more, and delivers the tasks that it has claimed.
  * Lets the lock go.  Inline, so that there is no call through a pointer. */

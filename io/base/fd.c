@@ -24,7 +24,8 @@
 enum order { ORDER_FORGET = 1, ORDER_WAKE = 2 };
 
 struct fd_task {
-        struct weir__io_task io; /* first; `link` is in the descriptor's `waits` */
+        struct weir__io_task io; /* first */
+        struct weir__link link;  /* in the descriptor's `waits` */
         struct weir_fd *fd;      /* a reference; NULL: the task is poisoned */
         uint32_t events;         /* that it waits for */
 };
@@ -59,11 +60,11 @@ end_some(struct weir_fd *fd, uint32_t events, int status)
         uint32_t left = 0;
 
         while (link) {
-                struct fd_task *task = (struct fd_task *)weir__io_task_of(link);
+                struct fd_task *task = weir__container_of(link, struct fd_task, link);
 
                 link = weir__list_next(&fd->waits, link);
                 if (task->events & events) {
-                        weir__link_remove(&task->io.link);
+                        weir__link_remove(&task->link);
                         weir__io_complete(&task->io, status);
                 } else {
                         left |= task->events;
@@ -180,7 +181,7 @@ try(struct weir__io_task *io)
         int failed = arm_and_say(fd, fd->armed | task->events);
         if (failed)
                 return failed;
-        weir__list_append(&fd->waits, &io->link);
+        weir__list_append(&fd->waits, &task->link);
         io->is_linked = true;
         weir__fd_begin_looks(fd, poller_of(fd), is_first, check);
         return 0;
@@ -192,7 +193,7 @@ withdraw(struct weir__io_task *io)
 {
         struct fd_task *task = (struct fd_task *)io;
 
-        weir__link_remove(&io->link);
+        weir__link_remove(&task->link);
         if (weir__list_is_empty(&task->fd->waits))
                 weir__fd_end_looks(task->fd);
 }

@@ -13,13 +13,11 @@
 #define WEIR_IO_IO_TASK_H
 
 #include "factory/task/task.h"
-#include "kernel/base/list.h"
 
 struct weir__io_task {
         struct weir_task task; /* first; its word: see above */
 
         /* Its maker's, then the owner's of the poller, then its callback's. */
-        struct weir__link link; /* where it waits, if the kind uses it */
         bool is_tried;          /* `try` was called, or a cancel came before */
         bool is_linked;         /* it waits */
 };
@@ -46,12 +44,6 @@ struct weir__io_ops {
                 .work = {.run = weir__io_run, .kind = (a_kind), .function = weir__io_function, .name = weir__task_name},    \
                 .start = (its_start), .end_early = weir__io_end_early, .release = (its_release), .describe = (its_describe) \
         }
-
-static inline struct weir__io_task *
-weir__io_task_of(const struct weir__link *link)
-{
-        return weir__container_of(link, struct weir__io_task, link);
-}
 
 /* A task that waits has ended, and is in no list any more.  Nothing happens if a cancel was faster.  Owner. */
 void weir__io_complete(struct weir__io_task *task, int status);

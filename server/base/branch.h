@@ -14,6 +14,7 @@
 
 #include "kernel/base/list.h"
 #include "kernel/loop/poller.h"
+#include "net/transport/handshake.h"
 #include "protocol/text/date.h"
 #include "server/base/shed.h"
 
@@ -68,17 +69,6 @@ static inline void weir__count_reply(struct weir__counts *counts, int status)
         weir__count(counts, WEIR__COUNT_STATUS + (unsigned)(status - WEIR__STATUS_LEAST), 1);
 }
 
-/* -- handshakes of TLS that take turns: connection/handshake.c -- */
-
-struct weir__handshakes {
-        struct weir__work_list waiting; /* by `requeued` of the connections */
-        struct weir__work work;
-        bool is_under_way; /* `work` is on its way: no other handshake goes on before */
-        bool has_turn;     /* the connection that runs may go on */
-        weir_nsec ended_at, took; /* of the last step of a handshake; real time */
-        int64_t moved;            /* bytes that other connections had moved when `work` ran last */
-};
-
 /* -- the branch -- */
 
 struct weir__access;
@@ -115,7 +105,7 @@ struct weir__branch {
         _Atomic int eviction;         /* enum weir__eviction of listen/admission.c; written by any thread */
 
         struct weir__shed shed;
-        struct weir__handshakes handshakes;
+        struct weir__handshakes handshakes; /* a user of the server while their work is on its way */
         struct weir__counts counts;
 
         int64_t date_second; /* of `date` */

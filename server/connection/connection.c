@@ -9,13 +9,7 @@
  *
  * Threads: the owner of the poller only.  While an exchange is out, the connection reads only for tasks of that exchange, and
  *          writes only for them.  If it is lost meanwhile, its descriptor is closed at once.  Then it waits, GONE, until its
- *          exchange comes back.  A connection is never freed while a function of it is on the stack: its alarm, its requeued
- *          item or its exchange frees it, whichever comes last.
- *
- * Fairness: a connection counts its reads.  When its budget is used up, it goes on by a work item, behind others.
- *
- * Time limits are lazy.  Entering a state writes `expires_at`.  The alarm in the poller's queue is moved only if it would come
- * later than that.  If it comes too early, it is set again.  So a busy connection costs one queue operation in many requests. */
+ *          exchange comes back.  Its transport or its exchange frees it, whichever comes last. */
 #include "server/connection/connection.h"
 
 #include <errno.h>
@@ -23,30 +17,12 @@
 
 #include "kernel/base/clock.h"
 #include "kernel/base/phase.h"
-#include "kernel/worker/deliver.h"
 #include "kernel/runtime/runtime.h"
 #include "server/exchange/transfer.h"
 
-#define LINGER_NEXT  WEIR_SEC(5)       /* until the next bytes */
-#define LINGER_ALL   WEIR_SEC(30)      /* in all */
-#define LINGER_BYTES ((size_t)1 << 30) /* that are thrown away; then the connection is closed */
-
-#define READ_BUDGET 16                  /* reads before other work has its turn */
-#define READ_SIZE   ((size_t)64 * 1024) /* bytes of one read; a larger one counts as several */
+#define LINGER_ALL WEIR_SEC(30)
 
 /* -- time limits -- */
-
-void
-weir__connection_set_limit(struct weir__connection *connection, weir_nsec now, weir_nsec duration)
-{
-        struct weir__timing *timing = &connection->timing;
-
-        timing->expires_at = duration == WEIR_FOREVER ? WEIR_FOREVER : weir__clock_after(now, duration);
-        if (timing->expires_at >= timing->alarm_at)
-                return;
-        if (weir__alarm_set(connection->client.branch->poller, &timing->alarm, timing->expires_at))
-                timing->alarm_at = timing->expires_at;
-}
 
 /* A client that has finished its side may have gone altogether.  Only something that is sent to it can tell: if the client has
  * gone, its system answers with a reset. */
@@ -55,7 +31,7 @@ weir__connection_should_ask_client(const struct weir__connection *connection)
 {
         const struct weir__exchange *exchange = connection->exchange;
 
-        return connection->reading.has_ended && exchange && !exchange->is_client_asked &&
+        return connection->transport.has_ended && exchange && !exchange->is_client_asked &&
                !weir__connection_config(connection)->ignore_departure;
 }
 
@@ -92,7 +68,6 @@ static weir_nsec
 limit_of(const struct weir__connection *connection)
 {
         const struct weir_http_server_config *config = weir__connection_config(connection);
-        weir_nsec left;
 
         switch ((enum weir__connection_state)connection->state) {
         case WEIR__HANDSHAKING: return config->handshake_timeout;
@@ -103,9 +78,7 @@ limit_of(const struct weir__connection *connection)
         case WEIR__READING_BODY: return config->body_timeout;
         case WEIR__ANSWERING: return answering_limit(connection);
         case WEIR__WRITING: return config->write_timeout;
-        case WEIR__LINGERING:
-                left = connection->timing.lingers_until - weir__clock_now();
-                return left < LINGER_NEXT ? left : LINGER_NEXT;
+        case WEIR__LINGERING: /* the transport has its own */
         case WEIR__GONE: break;
         }
         return WEIR_FOREVER;
@@ -126,7 +99,7 @@ publish_idle(struct weir__branch *branch)
 {
         const struct weir__connection *first = first_idle(branch);
 
-        atomic_store_explicit(&branch->idle_since, first ? first->timing.idle_since : WEIR_FOREVER, memory_order_relaxed);
+        atomic_store_explicit(&branch->idle_since, first ? first->idle_since : WEIR_FOREVER, memory_order_relaxed);
 }
 
 static void
@@ -148,7 +121,7 @@ enter_idle(struct weir__connection *connection, weir_nsec now)
 
         leave_idle(connection);
         weir__count(&branch->counts, WEIR__COUNT_IDLE, 1);
-        connection->timing.idle_since = now;
+        connection->idle_since = now;
         weir__list_append(&branch->idle, &connection->idle);
         publish_idle(branch);
         if (__builtin_expect(atomic_load_explicit(&branch->server->has_deficit, memory_order_relaxed), 0))
@@ -158,9 +131,9 @@ enter_idle(struct weir__connection *connection, weir_nsec now)
 bool
 weir__connection_has_begun(const struct weir__connection *connection)
 {
-        const struct weir__reading *reading = &connection->reading;
+        const struct weir__gate *gate = &connection->reading.gate;
 
-        return reading->size && (!reading->gate.scanned || weir__gate_has_begun(&reading->gate));
+        return connection->transport.input.size && (!gate->scanned || weir__gate_has_begun(gate));
 }
 
 bool
@@ -181,8 +154,8 @@ weir__connection_enter(struct weir__connection *connection, enum weir__connectio
                 leave_idle(connection);
         connection->is_used |= state != WEIR__READING_HEAD && state != WEIR__HANDSHAKING;
         if (weir__connection_has_output(connection))
-                connection->writing.untaken = weir__stream_untaken(&connection->stream);
-        weir__connection_set_limit(connection, now, duration);
+                weir__output_note_untaken(&connection->transport);
+        weir__transport_set_limit(&connection->transport, now, duration);
 }
 
 /* -- birth and death -- */
@@ -191,8 +164,7 @@ static void
 free_buffers(struct weir__connection *connection)
 {
         weir__link_remove(&connection->link);
-        free(connection->reading.input);
-        free(connection->writing.output);
+        weir__transport_done(&connection->transport);
 }
 
 /* The program holds its exchange, and nobody waits for that: the exchange gets the memory of the connection, where its client
@@ -218,7 +190,7 @@ weir__connection_free(struct weir__connection *connection)
 {
         struct weir__users *users = &connection->client.branch->server->users;
 
-        if (connection->timing.alarm_at != WEIR_FOREVER || connection->is_requeued)
+        if (!weir__transport_is_unused(&connection->transport))
                 return;
         if (connection->has_reference) {
                 detach_exchange(connection);
@@ -236,15 +208,14 @@ weir__connection_free(struct weir__connection *connection)
 static void
 notify_exchange(struct weir__connection *connection)
 {
-        struct weir__writing *writing = &connection->writing;
         struct weir__transfer *reader = connection->reading.reader;
         int shutdown = weir__phase_is_stopping() ? -ESHUTDOWN : 0;
 
         connection->reading.reader = NULL;
         if (reader)
                 weir__transfer_complete(reader, shutdown ? shutdown : -ECONNRESET);
-        for (struct weir__transfer *writer; (writer = weir__transfer_of(weir__list_pop(&writing->writers)));)
-                weir__transfer_complete(writer, shutdown ? shutdown : -EPIPE);
+        for (struct weir__writer *writer; (writer = weir__writer_of(weir__list_pop(&connection->transport.writers)));)
+                weir__transfer_complete(weir__transfer_of(writer), shutdown ? shutdown : -EPIPE);
         if (connection->exchange->event_stream)
                 weir__transfer_complete(connection->exchange->event_stream, shutdown ? shutdown : -EPIPE);
         if (!shutdown && !weir__connection_config(connection)->ignore_departure) /* at shutdown all series end by themselves */
@@ -252,30 +223,26 @@ notify_exchange(struct weir__connection *connection)
 }
 
 void
-weir__connection_close(struct weir__connection *connection)
+weir__connection_closed(struct weir__connection *connection)
 {
         struct weir__branch *branch = connection->client.branch;
 
-        if (connection->state == WEIR__GONE)
-                return;
         if (connection->state == WEIR__READING_BODY)
                 weir__connection_drop_exchange(connection);
         leave_idle(connection);
         weir__file_close(&connection->writing.file);
-        weir__source_remove(branch->poller, &connection->stream.source);
-        if (connection->writing.is_ended_by_close)
-                weir__stream_break(&connection->stream);
-        else
-                weir__stream_close(&connection->stream);
+        weir__reply_free_kept(&connection->writing);
         connection->state = WEIR__GONE;
         weir__record_written(connection, false);
         if (connection->exchange)
                 notify_exchange(connection);
         branch->ops->connection_closed(connection);
-        if (connection->timing.alarm_at != WEIR_FOREVER && !weir__alarm_clear(branch->poller, &connection->timing.alarm))
-                return; /* its work is on its way already */
-        connection->timing.alarm_at = 0;
-        weir__deliver(branch->poller, &connection->timing.alarm.work);
+}
+
+void
+weir__connection_close(struct weir__connection *connection)
+{
+        weir__transport_close(&connection->transport);
 }
 
 void
@@ -290,102 +257,20 @@ weir__connection_drop_exchange(struct weir__connection *connection)
                 weir__connection_free(connection);
 }
 
-void
-weir__connection_drop_input(struct weir__connection *connection)
-{
-        free(connection->reading.input);
-        connection->reading.input = NULL;
-        connection->reading.size = connection->reading.room = 0;
-}
-
-/* Reads input and throws it away.  The peer may still be sending; a close would then send a reset, and the peer would lose the
- * part of our answer that it has not read.
- * Source: RFC 9112 section 9.6. */
-void
-weir__connection_linger(struct weir__connection *connection)
-{
-        struct weir__poller *poller = connection->client.branch->poller;
-        size_t before = connection->reading.size;
-
-        while (weir__connection_may_read(connection)) {
-                ssize_t count = weir__stream_read(&connection->stream, poller->scratch, WEIR__SCRATCH_SIZE);
-
-                if (count == -EAGAIN) {
-                        connection->reading.is_ready = false;
-                        break;
-                }
-                weir__connection_count_read(connection, count > 0 ? (size_t)count : 0);
-                connection->reading.size += count > 0 ? (size_t)count : 0; /* nothing is kept: a count */
-                if (count <= 0 || connection->reading.size > LINGER_BYTES) {
-                        weir__connection_close(connection);
-                        return;
-                }
-        }
-        if (connection->reading.size > before)
-                weir__connection_enter(connection, WEIR__LINGERING);
-}
-
-/* -- fairness -- */
-
-void
-weir__connection_requeue(struct weir__connection *connection)
-{
-        if (connection->is_requeued)
-                return;
-        connection->is_requeued = true;
-        weir__deliver_requeued(connection->client.branch->poller, &connection->requeued);
-}
-
-void
-weir__connection_count_read(struct weir__connection *connection, size_t size)
-{
-        connection->reading.budget_used += size < READ_SIZE                 ? 1
-                                           : size < READ_BUDGET * READ_SIZE ? (uint32_t)(size / READ_SIZE)
-                                                                            : READ_BUDGET;
-}
-
-bool
-weir__connection_may_read(struct weir__connection *connection)
-{
-        if (connection->reading.is_ready && connection->reading.budget_used >= READ_BUDGET)
-                weir__connection_requeue(connection);
-        return connection->reading.is_ready && connection->reading.budget_used < READ_BUDGET;
-}
-
 /* -- the end -- */
 
 void
 weir__connection_finish(struct weir__connection *connection)
 {
-        bool is_clean = !connection->reading.is_refused && !connection->reading.is_unread && !connection->reading.size;
+        bool has_unread = connection->reading.is_refused || connection->reading.is_unread;
 
-        /* Input that comes after a close makes the system send a reset, in place of what it has not sent yet.  A peer of TLS
-         * sends its own end, and others may have pipelined. */
-        if (connection->stream.tls)
-                weir__stream_finish(&connection->stream); /* sends the bytes that were held back */
-        if (connection->stream.tls || connection->writing.sent > WEIR__LEAVES_FIRST)
-                is_clean = is_clean && !weir__stream_unsent(&connection->stream);
-        if (is_clean && (!connection->reading.is_ready || weir__stream_peek(&connection->stream) == -EAGAIN)) {
+        if (weir__transport_may_close(&connection->transport, has_unread)) {
                 weir__connection_close(connection);
                 return;
         }
-        weir__connection_drop_input(connection);
-        weir__stream_finish(&connection->stream);
-        connection->timing.lingers_until = weir__clock_after(
-                weir__clock_now(), connection->client.branch->is_stopping ? WEIR__LINGER_AT_STOP : LINGER_ALL);
         weir__connection_enter(connection, WEIR__LINGERING);
-        weir__connection_linger(connection);
-}
-
-/* TLS takes the bytes that it looks at out of the socket.  The event that is on its way may not report input then, so `is_ready`
- * is set here. */
-ssize_t
-weir__connection_peek(struct weir__connection *connection)
-{
-        ssize_t count = weir__stream_peek(&connection->stream);
-
-        connection->reading.is_ready |= count > 0;
-        return count;
+        weir__transport_linger(&connection->transport,
+                               connection->client.branch->is_stopping ? WEIR__LINGER_AT_STOP : LINGER_ALL);
 }
 
 struct weir__connection *
@@ -393,7 +278,7 @@ weir__connection_longest_idle(struct weir__branch *branch)
 {
         struct weir__connection *each = first_idle(branch);
 
-        while (each && weir__connection_peek(each) > 0) {
+        while (each && weir__input_peek(&each->transport) > 0) {
                 struct weir__link *next = weir__list_next(&branch->idle, &each->idle);
 
                 each = next ? weir__container_of(next, struct weir__connection, idle) : NULL;

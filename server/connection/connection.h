@@ -1,12 +1,14 @@
-/* server/connection/connection.h: a connection: its states, its time limit, its end.
+/* server/connection/connection.h: a connection of HTTP: its states, its time limits, its end.
  *
- * Any function of this room may close a connection.  It stays in memory then, GONE, until the worker's loop frees it. */
+ * Any function of this room may close a connection.  It stays in memory then, GONE, until the worker's loop frees it:
+ * net/transport/transport.h. */
 #ifndef WEIR_SERVER_CONNECTION_H
 #define WEIR_SERVER_CONNECTION_H
 
 #include "kernel/base/list.h"
-#include "kernel/loop/poller.h"
-#include "kernel/socket/stream.h"
+#include "net/transport/input.h"
+#include "net/transport/output.h"
+#include "net/transport/transport.h"
 #include "server/base/server.h"
 #include "server/connection/receive.h"
 #include "server/connection/record.h"
@@ -25,35 +27,22 @@ enum weir__connection_state {
         WEIR__GONE,      /* the descriptor is closed; the connection waits for its exchange, if it has one */
 };
 
-/* The deadline of the state, and the alarm that comes at it or before. */
-struct weir__timing {
-        union {
-                weir_nsec idle_since;
-                weir_nsec lingers_until; /* LINGERING: closed then, even if input still comes */
-        };
-        weir_nsec expires_at; /* the end of the state's time limit; WEIR_FOREVER: it has none */
-        weir_nsec alarm_at;   /* not after `expires_at`; WEIR_FOREVER: the alarm is not set.  An early alarm is set again */
-        struct weir__alarm alarm;
-};
-
 /* Owner of the poller only. */
 struct weir__connection {
-        struct weir__client client; /* first */
-        struct weir__stream stream; /* closed when GONE */
-        struct weir__link link;     /* in the branch's connections */
-        struct weir__link idle;     /* in the branch's list of idle ones */
+        struct weir__client client;       /* first */
+        struct weir__transport transport; /* LINGERING and CLOSED when the connection is LINGERING and GONE */
+        struct weir__link link;           /* in the branch's connections */
+        struct weir__link idle;           /* in the branch's list of idle ones */
 
         uint8_t state;        /* enum weir__connection_state */
         bool is_last;         /* no further request after this one */
         bool is_used;         /* a first request has come */
         bool is_admitted;     /* within the limit of connections; otherwise it gets a 503 (`turned_away` of the branch) */
         bool has_place;       /* counted in the server's `connections`; an evicted one has lost its place already */
-        bool is_requeued;     /* `requeued` is on its way */
         bool has_reference;   /* of its exchange, which it is about to detach */
 
         struct weir__exchange *exchange; /* from READING_BODY on, until it has come back */
-        struct weir__timing timing;
-        struct weir__work requeued; /* goes on reading or writing, behind other work */
+        weir_nsec idle_since;
         struct weir__reading reading;
         struct weir__writing writing;
         struct weir__replied replied;
@@ -64,6 +53,11 @@ static inline struct weir__connection *weir__connection_of(const struct weir__ex
         return (struct weir__connection *)exchange->client;
 }
 
+static inline struct weir__connection *weir__connection_of_transport(struct weir__transport *transport)
+{
+        return weir__container_of(transport, struct weir__connection, transport);
+}
+
 static inline const struct weir_http_server_config *weir__connection_config(const struct weir__connection *connection)
 {
         return &connection->client.branch->server->config;
@@ -71,9 +65,7 @@ static inline const struct weir_http_server_config *weir__connection_config(cons
 
 static inline bool weir__connection_has_output(const struct weir__connection *connection)
 {
-        const struct weir__writing *writing = &connection->writing;
-
-        return writing->output || !weir__list_is_empty(&writing->writers) || (writing->file && writing->file->size);
+        return !weir__output_is_empty(&connection->transport);
 }
 
 /* The open stream of events of its exchange; or NULL. */
@@ -83,12 +75,9 @@ static inline struct weir__transfer *weir__connection_event_stream(const struct 
 }
 
 void weir__connection_enter(struct weir__connection *connection, enum weir__connection_state state); /* with its time limit */
-/* The time limit of the state is that long, from `now` on. */
-void weir__connection_set_limit(struct weir__connection *connection, weir_nsec now, weir_nsec duration);
 void weir__connection_close(struct weir__connection *connection);
+void weir__connection_closed(struct weir__connection *connection); /* weir__transport_ops.closed */
 void weir__connection_finish(struct weir__connection *connection); /* after the last reply: closes, or lingers first */
-void weir__connection_drop_input(struct weir__connection *connection); /* frees the input that is kept */
-void weir__connection_linger(struct weir__connection *connection); /* LINGERING: reads and throws away */
 void weir__connection_free(struct weir__connection *connection);   /* GONE: frees it, if nothing needs it any more */
 void weir__connection_drop_exchange(struct weir__connection *connection); /* frees the exchange, and a GONE connection with it */
 
@@ -100,24 +89,10 @@ bool weir__connection_should_ask_client(const struct weir__connection *connectio
 bool weir__connection_has_begun(const struct weir__connection *connection);
 bool weir__connection_is_idle(const struct weir__connection *connection); /* waits for the first byte of a request */
 
-/* The read budget: a connection that has used it up goes on behind other work. */
-void weir__connection_count_read(struct weir__connection *connection, size_t size);
-bool weir__connection_may_read(struct weir__connection *connection); /* there is input and budget.  Without budget it requeues */
-void weir__connection_requeue(struct weir__connection *connection);
-
-/* Whether a request waits in the socket.  Returns as weir__stream_peek. */
-ssize_t weir__connection_peek(struct weir__connection *connection);
 /* The connection that has been idle longest, and for which no request waits in the socket; or NULL. */
 struct weir__connection *weir__connection_longest_idle(struct weir__branch *branch);
 /* Closes an idle connection.  `has_place`: it gives its place back; otherwise the caller has taken that. */
 void weir__connection_evict(struct weir__connection *connection, bool has_place);
-
-/* -- handshake.c: handshakes take turns with other work -- */
-
-/* Whether the handshake may go on now.  If not, the connection is requeued until its turn comes. */
-bool weir__handshake_may_go_on(struct weir__connection *connection);
-/* A step of a handshake is over, which began then. */
-void weir__handshake_note(struct weir__branch *branch, weir_nsec began);
 
 /* -- http1.c: connections of HTTP/1: made, driven by events and time, stopped -- */
 
@@ -126,5 +101,6 @@ bool weir__http1_new(struct weir__branch *branch, int fd, const struct weir__pee
 void weir__http1_stop(struct weir__connection *connection);
 
 extern const struct weir__exchange_ops weir__http1_ops;
+extern const struct weir__handshakes_ops weir__http1_handshakes_ops;
 
 #endif

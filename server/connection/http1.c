@@ -6,7 +6,6 @@
  * connection.c.  The rooms for listening and for the end of a server close connections by themselves. */
 #include <errno.h>
 #include <stdlib.h>
-#include <sys/epoll.h>
 
 #include "kernel/base/clock.h"
 #include "kernel/runtime/runtime.h"
@@ -23,31 +22,32 @@
 static void
 ask_client(struct weir__connection *connection)
 {
+        struct weir__stream *stream = &connection->transport.stream;
         struct weir__exchange *exchange = connection->exchange;
         bool may_continue = exchange->request->minor > 0 && !weir__exchange_has_begun(exchange);
 
         exchange->is_client_asked = true;
-        weir__stream_probe(&connection->stream);
+        weir__stream_probe(stream);
         if (weir__connection_event_stream(connection))
                 weir__stream_reply_beat(connection);
-        else if (may_continue &&
-                 !weir__stream_untaken(&connection->stream)) /* otherwise an earlier reply that is on its way asks the same */
+        else if (may_continue && !weir__stream_untaken(stream)) /* otherwise an earlier reply on its way asks the same */
                 weir__reply_continue(connection);
         if (connection->state == WEIR__ANSWERING)
                 weir__connection_enter(connection, WEIR__ANSWERING);
 }
 
-/* Whether the peer reads, although slowly.  A socket may hold megabytes, and becomes writable again only when a good part of them
- * was taken.  A slow peer may need longer for that than the limit. */
+/* Whether the peer reads, although slowly. */
 static bool
 is_peer_reading(struct weir__connection *connection)
 {
-        return weir__connection_has_output(connection) && weir__stream_untaken(&connection->stream) < connection->writing.untaken;
+        return weir__connection_has_output(connection) && weir__output_was_taken(&connection->transport);
 }
 
 static void
-timed_out(struct weir__connection *connection)
+time_is_up(struct weir__transport *transport)
 {
+        struct weir__connection *connection = weir__connection_of_transport(transport);
+
         if (connection->state == WEIR__READING_BODY ||
             (connection->state == WEIR__READING_HEAD && weir__connection_has_begun(connection)))
                 weir__reply_refuse(connection, 408);
@@ -65,93 +65,88 @@ timed_out(struct weir__connection *connection)
                 weir__connection_enter(connection, WEIR__ANSWERING);
 }
 
-static void
-alarm_run(struct weir__work *work)
-{
-        struct weir__connection *connection = weir__container_of(work, struct weir__connection, timing.alarm.work);
-        weir_nsec now = weir__clock_now();
-
-        connection->timing.alarm_at = WEIR_FOREVER;
-        if (connection->state == WEIR__GONE)
-                weir__connection_free(connection);
-        else if (connection->timing.expires_at <= now)
-                timed_out(connection);
-        else if (connection->timing.expires_at != WEIR_FOREVER)
-                weir__connection_set_limit(connection, now, connection->timing.expires_at - now);
-}
-
-static const struct weir__work_ops alarm_ops = {.run = alarm_run};
-
 /* -- events -- */
 
 static void
-requeued_run(struct weir__work *work)
+requeued(struct weir__transport *transport)
 {
-        struct weir__connection *connection = weir__container_of(work, struct weir__connection, requeued);
+        struct weir__connection *connection = weir__connection_of_transport(transport);
 
-        connection->is_requeued = false;
-        connection->reading.budget_used = 0;
-        if (connection->state == WEIR__GONE) {
-                weir__connection_free(connection);
-                return;
-        }
         if (connection->state == WEIR__WRITING)
                 weir__reply_flush(connection, false);
-        if (connection->state == WEIR__LINGERING)
-                weir__connection_linger(connection);
-        else
-                weir__receive(connection);
-}
-
-static const struct weir__work_ops requeued_ops = {.run = requeued_run};
-
-static void
-ready(struct weir__source *source, uint32_t events)
-{
-        struct weir__connection *connection = weir__container_of(source, struct weir__connection, stream.source);
-
-        if (!connection->is_requeued)
-                connection->reading.budget_used = 0;
-        if (connection->state == WEIR__LINGERING) { /* also when both sides are finished: a close with unread input resets */
-                connection->reading.is_ready = true;
-                weir__connection_linger(connection);
-                return;
-        }
-        if (events & (EPOLLHUP | EPOLLERR)) { /* reset, or finished on both sides: no reply can be sent */
-                weir__connection_close(connection);
-                return;
-        }
-        /* TLS may have to write before it can read. */
-        if (events & (EPOLLIN | EPOLLRDHUP) || (connection->stream.tls && weir__tls_wants_write(connection->stream.tls)))
-                connection->reading.is_ready = true;
-        if (events & EPOLLOUT && weir__connection_has_output(connection) && connection->state != WEIR__READING_BODY)
-                weir__reply_flush(connection, false);
-        if (events & EPOLLRDHUP && !connection->reading.has_ended) {
-                connection->reading.has_ended = true;
-                if (connection->state == WEIR__ANSWERING)
-                        weir__connection_enter(connection, WEIR__ANSWERING); /* the limit may be another one now */
-        }
         weir__receive(connection);
 }
 
 static void
-shutdown_source(struct weir__source *source)
+writable(struct weir__transport *transport)
 {
-        struct weir__connection *connection = weir__container_of(source, struct weir__connection, stream.source);
+        struct weir__connection *connection = weir__connection_of_transport(transport);
+
+        if (connection->state != WEIR__READING_BODY)
+                weir__reply_flush(connection, false);
+}
+
+static void
+ended(struct weir__transport *transport)
+{
+        struct weir__connection *connection = weir__connection_of_transport(transport);
+
+        if (connection->state == WEIR__ANSWERING)
+                weir__connection_enter(connection, WEIR__ANSWERING); /* the limit may be another one now */
+}
+
+static void
+readable(struct weir__transport *transport)
+{
+        weir__receive(weir__connection_of_transport(transport));
+}
+
+/* ANSWERING: whether a task waits until its piece is out. */
+static bool
+has_writing_task(struct weir__connection *connection)
+{
+        const struct weir__kept_output *kept = connection->writing.kept;
+        struct weir__link *first = weir__list_first(&connection->transport.writers);
+
+        return kept ? weir__list_next(&connection->transport.writers, first) : first;
+}
+
+static void
+shut_down(struct weir__transport *transport)
+{
+        struct weir__connection *connection = weir__connection_of_transport(transport);
 
         connection->is_last = true;
-        if (connection->state != WEIR__ANSWERING || connection->reading.reader ||
-            !weir__list_is_empty(&connection->writing.writers) || weir__connection_event_stream(connection))
+        if (connection->state != WEIR__ANSWERING || connection->reading.reader || has_writing_task(connection) ||
+            weir__connection_event_stream(connection))
                 weir__connection_close(connection);
 }
 
 static void
-destroy_source(struct weir__source *source)
+closed(struct weir__transport *transport)
 {
-        weir__connection_close(weir__container_of(source, struct weir__connection, stream.source));
+        weir__connection_closed(weir__connection_of_transport(transport));
 }
 
-static const struct weir__source_ops source_ops = {ready, shutdown_source, destroy_source};
+static void
+unused(struct weir__transport *transport)
+{
+        weir__connection_free(weir__connection_of_transport(transport));
+}
+
+static const struct weir__transport_ops transport_ops = {
+        .source = WEIR__TRANSPORT_SOURCE,
+        .readable = readable,
+        .writable = writable,
+        .ended = ended,
+        .hung_up = weir__transport_close, /* no reply can be sent */
+        .requeued = requeued,
+        .time_is_up = time_is_up,
+        .written = weir__reply_written,
+        .shutdown = shut_down,
+        .closed = closed,
+        .unused = unused,
+};
 
 /* -- exchanges -- */
 
@@ -235,6 +230,36 @@ forget(struct weir__exchange *exchange)
 
 const struct weir__exchange_ops weir__http1_ops = {reply, try_transfer, withdraw, release, forget};
 
+/* -- handshakes -- */
+
+static struct weir__branch *
+branch_of(const struct weir__handshakes *handshakes)
+{
+        return weir__container_of((struct weir__handshakes *)handshakes, struct weir__branch, handshakes);
+}
+
+static int64_t
+moved(const struct weir__handshakes *handshakes)
+{
+        const struct weir__counts *counts = &branch_of(handshakes)->counts;
+
+        return weir__counted(counts, WEIR__COUNT_RECEIVED) + weir__counted(counts, WEIR__COUNT_SENT);
+}
+
+static void
+hold_branch(struct weir__handshakes *handshakes)
+{
+        weir__users_add(&branch_of(handshakes)->server->users);
+}
+
+static void
+release_branch(struct weir__handshakes *handshakes)
+{
+        weir__users_remove(&branch_of(handshakes)->server->users);
+}
+
+const struct weir__handshakes_ops weir__http1_handshakes_ops = {moved, hold_branch, release_branch};
+
 /* -- birth and stop -- */
 
 bool
@@ -246,25 +271,24 @@ weir__http1_new(struct weir__branch *branch, int fd, const struct weir__peer *pe
                 return false;
         *connection = (struct weir__connection){
                 .client = {.branch = branch, .peer = *peer},
-                .stream.source = {.ops = &source_ops, .fd = fd},
                 .is_admitted = is_admitted,
                 .has_place = is_admitted,
-                .timing = {.alarm.work.ops = &alarm_ops, .alarm_at = WEIR_FOREVER},
-                .requeued.ops = &requeued_ops,
         };
-        if (branch->server->secure.is_on && !(connection->stream.tls = weir__secure_accept(branch->server, fd))) {
+        struct weir__stream *stream = &connection->transport.stream;
+        weir__transport_init(&connection->transport, &transport_ops, branch->poller->index, fd);
+        if (branch->server->secure.is_on && !(stream->tls = weir__secure_accept(branch->server, fd))) {
                 weir__free(connection, sizeof *connection);
                 return false;
         }
-        if (weir__source_add(branch->poller, &connection->stream.source, EPOLLIN | EPOLLOUT | EPOLLRDHUP)) {
-                weir__stream_become_plain(&connection->stream);
+        if (weir__transport_open(&connection->transport)) {
+                weir__stream_become_plain(stream);
                 weir__free(connection, sizeof *connection);
                 return false;
         }
         weir__list_prepend(&branch->connections, &connection->link);
         weir__users_add(&branch->server->users);
         branch->turned_away += !is_admitted;
-        weir__connection_enter(connection, connection->stream.tls ? WEIR__HANDSHAKING : WEIR__READING_HEAD);
+        weir__connection_enter(connection, stream->tls ? WEIR__HANDSHAKING : WEIR__READING_HEAD);
         return true;
 }
 
@@ -274,18 +298,14 @@ weir__http1_stop(struct weir__connection *connection)
         connection->is_last = true;
         if (weir__connection_event_stream(connection))
                 weir__transfer_complete(weir__connection_event_stream(connection), 0); /* it would not end by itself */
-        if (connection->state == WEIR__LINGERING) {
-                weir_nsec until = weir__clock_after(weir__clock_now(), WEIR__LINGER_AT_STOP);
-
-                if (connection->timing.lingers_until > until)
-                        connection->timing.lingers_until = until;
-        }
+        if (connection->state == WEIR__LINGERING)
+                weir__transport_linger_at_most(&connection->transport, WEIR__LINGER_AT_STOP);
         if (!weir__connection_is_idle(connection))
                 return;
         /* A request may be on its way already: it is answered. */
-        ssize_t count = weir__connection_peek(connection);
+        ssize_t count = weir__input_peek(&connection->transport);
         if (count == -EAGAIN && !connection->is_used && connection->client.branch->server->has_successor)
-                weir__connection_set_limit(connection, weir__clock_now(), FIRST_WITHIN);
+                weir__transport_set_limit(&connection->transport, weir__clock_now(), FIRST_WITHIN);
         else if (count <= 0)
                 weir__connection_close(connection);
 }

@@ -17,80 +17,29 @@
 #include "server/connection/connection.h"
 #include "server/exchange/transfer.h"
 
-#define INPUT_STEP  4096 /* bytes that are read at once to continue a head */
-#define INPUT_ROUND 512  /* bytes: the room for input is a multiple of them when it grows */
-#define AT_END      1
+#define INPUT_STEP 4096 /* bytes that are read at once to continue a head */
+#define AT_END     1
 
 static const struct weir__chunked_limits chunked_limits = {
         .max_extensions = 16 * 1024, .max_trailers = 16 * 1024, .max_trailer_fields = 128};
 
 /* -- input -- */
 
-/* Makes room for `size` bytes of input: at first just as many, for a client that sends half a head and no more, then a quarter
- * more than needed.  Returns false when out of memory. */
-static bool
-make_room(struct weir__reading *reading, size_t size)
-{
-        size_t room = reading->room ? (size + size / 4 + INPUT_ROUND - 1) / INPUT_ROUND * INPUT_ROUND : size;
-        char *input = size > reading->room ? realloc(reading->input, room) : reading->input;
-
-        if (size <= reading->room)
-                return true;
-        if (input) {
-                reading->input = input;
-                reading->room = room;
-        }
-        return input;
-}
-
-/* Makes `size` bytes at `data` (perhaps within it) the whole of the input.  Returns false when out of memory. */
-static bool
-keep(struct weir__connection *connection, const char *data, size_t size)
-{
-        struct weir__reading *reading = &connection->reading;
-
-        if (!size) {
-                weir__connection_drop_input(connection);
-                return true;
-        }
-        if (!make_room(reading, size))
-                return false;
-        memmove(reading->input, data, size);
-        reading->size = size;
-        return true;
-}
-
 /* Reads into the buffer; returns the count, or 0 when there is nothing for now or the connection is closed. */
 static size_t
 read_some(struct weir__connection *connection, char *buffer, size_t room)
 {
-        ssize_t count = weir__stream_read(&connection->stream, buffer, room);
+        ssize_t count = weir__input_read(&connection->transport, buffer, room);
 
         if (count > 0) {
-                weir__connection_count_read(connection, (size_t)count);
                 weir__count(&connection->client.branch->counts, WEIR__COUNT_RECEIVED, count);
-                /* The socket is empty, unless the end of the stream or an error follows. */
-                if (!weir__stream_may_have_more(&connection->stream, (size_t)count, room) && !connection->reading.has_ended)
-                        connection->reading.is_ready = false;
                 return (size_t)count;
         }
-        connection->reading.is_ready = false;
         if (count == 0 && connection->exchange && connection->exchange->is_raw)
                 connection->exchange->body_left = 0;
         else if (count != -EAGAIN)
                 weir__connection_close(connection); /* in the middle of a request or between two: there is nothing to answer */
         return 0;
-}
-
-/* Puts the bytes behind the input.  Returns false when out of memory. */
-static bool
-append(struct weir__reading *reading, const char *data, size_t size)
-{
-        if (!make_room(reading, reading->size + size))
-                return false;
-        memcpy(reading->input + reading->size, data, size);
-        reading->size += size;
-        return true;
 }
 
 /* -- bodies -- */
@@ -166,7 +115,7 @@ collect(struct weir__connection *connection, char *data, size_t size, size_t max
                 exchange->body[exchange->body_size] = '\0';
         }
         exchange->has_whole_body = result == AT_END && !exchange->is_read_in_pieces;
-        return keep(connection, data + used, size - used) ? result : 500;
+        return weir__input_keep(&connection->transport, data + used, size - used) ? result : 500;
 }
 
 /* Reads a part of a body with a length from the socket into the body's memory. */
@@ -197,7 +146,8 @@ take_piece(struct weir__connection *connection, struct weir__transfer *transfer,
         if (result > AT_END)
                 return result;
         connection->exchange->is_read_in_pieces |= payload > 0;
-        if (!weir__transfer_set_data(transfer, data, payload) || !keep(connection, data + used, size - used))
+        if (!weir__transfer_set_data(transfer, data, payload) ||
+            !weir__input_keep(&connection->transport, data + used, size - used))
                 return 500;
         return payload ? AT_END : result;
 }
@@ -231,9 +181,9 @@ read_on(struct weir__connection *connection, struct weir__transfer *piece, size_
 {
         int result = weir__exchange_is_all_read(connection->exchange) ? AT_END : 0;
 
-        if (!result && connection->reading.size)
-                result = take(connection, piece, max, connection->reading.input, connection->reading.size);
-        while (!result && weir__connection_may_read(connection))
+        if (!result && connection->transport.input.size)
+                result = take(connection, piece, max, connection->transport.input.data, connection->transport.input.size);
+        while (!result && weir__transport_may_read(&connection->transport))
                 result = read_some_of_body(connection, piece, max);
         return connection->state == WEIR__GONE ? 0 : result;
 }
@@ -276,7 +226,8 @@ static void
 say_continue(struct weir__connection *connection)
 {
         struct weir__exchange *exchange = connection->exchange;
-        bool is_expected = exchange->request->is_continue_expected && !exchange->has_continued && !connection->reading.size;
+        bool is_expected = exchange->request->is_continue_expected && !exchange->has_continued &&
+                           !connection->transport.input.size;
 
         exchange->has_continued = true;
         if (is_expected && !weir__exchange_has_begun(exchange) && !exchange->body_size)
@@ -405,7 +356,7 @@ begin_exchange(struct weir__connection *connection, char *data, size_t size, siz
                 return;
         }
         connection->exchange = weir__exchange_new(connection->client.branch->ops->exchange, &connection->client,
-                                                  connection->stream.source.fd, request);
+                                                  connection->transport.stream.source.fd, request);
         if (!connection->exchange) {
                 weir__reply_refuse(connection, 500);
                 return;
@@ -414,7 +365,7 @@ begin_exchange(struct weir__connection *connection, char *data, size_t size, siz
         connection->reading.chunked = (struct weir__chunked){0}; /* and so is the gate, which shares its memory */
         if (!config->stream_bodies && !weir__exchange_is_all_read(connection->exchange))
                 begin_body(connection, data + head_size, size - head_size);
-        else if (keep(connection, data + head_size, size - head_size))
+        else if (weir__input_keep(&connection->transport, data + head_size, size - head_size))
                 dispatch(connection);
         else
                 weir__reply_refuse(connection, 500);
@@ -434,7 +385,7 @@ take_head(struct weir__connection *connection, char *data, size_t size)
                 begin_exchange(connection, data, size, head_size);
         else if (verdict != WEIR__GATE_MORE)
                 weir__reply_refuse(connection, verdict);
-        else if (data != connection->reading.input && !keep(connection, data, size))
+        else if (data != connection->transport.input.data && !weir__input_keep(&connection->transport, data, size))
                 weir__reply_refuse(connection, 500);
         else if (is_first || had_begun != weir__gate_has_begun(&connection->reading.gate))
                 weir__connection_enter(connection, WEIR__READING_HEAD); /* once it has begun, the limit is that of a head */
@@ -445,15 +396,15 @@ static void
 read_head(struct weir__connection *connection)
 {
         char *scratch = connection->client.branch->poller->scratch;
-        bool is_fresh = !connection->reading.size;
+        bool is_fresh = !connection->transport.input.size;
         size_t count = read_some(connection, scratch, is_fresh ? WEIR__SCRATCH_SIZE : INPUT_STEP);
 
         if (!count)
                 return;
         if (is_fresh)
                 take_head(connection, scratch, count);
-        else if (append(&connection->reading, scratch, count))
-                take_head(connection, connection->reading.input, connection->reading.size);
+        else if (weir__input_append(&connection->transport, scratch, count))
+                take_head(connection, connection->transport.input.data, connection->transport.input.size);
         else
                 weir__reply_refuse(connection, 500);
 }
@@ -469,8 +420,8 @@ refuse_plain(struct weir__connection *connection)
 {
         struct iovec piece = {(char *)not_plain, sizeof not_plain - 1};
 
-        weir__stream_become_plain(&connection->stream);
-        (void)weir__stream_write(&connection->stream, &piece, 1);
+        weir__stream_become_plain(&connection->transport.stream);
+        (void)weir__stream_write(&connection->transport.stream, &piece, 1);
         connection->is_last = connection->reading.is_refused = true;
         weir__connection_finish(connection);
 }
@@ -479,11 +430,11 @@ static void
 handshake(struct weir__connection *connection)
 {
         weir_nsec began = weir__clock_monotonic();
-        int failed = weir__stream_handshake(&connection->stream);
+        int failed = weir__stream_handshake(&connection->transport.stream);
 
-        weir__handshake_note(connection->client.branch, began);
+        weir__handshakes_note(&connection->client.branch->handshakes, began);
         if (failed == -EAGAIN) {
-                connection->reading.is_ready = false;
+                connection->transport.is_ready = false;
         } else if (failed) {
                 weir__count(&connection->client.branch->counts, WEIR__COUNT_HANDSHAKES_FAILED, 1);
                 if (failed == -EPROTOTYPE)
@@ -492,9 +443,9 @@ handshake(struct weir__connection *connection)
                         weir__connection_close(connection);
         } else {
                 weir__count(&connection->client.branch->counts, WEIR__COUNT_HANDSHAKES, 1);
-                connection->client.certificate = weir__tls_peer(connection->stream.tls);
-                connection->reading.is_ready = connection->reading.has_ended ||
-                                               weir__stream_may_have_more(&connection->stream, 0, 0);
+                connection->client.certificate = weir__tls_peer(connection->transport.stream.tls);
+                connection->transport.is_ready = connection->transport.has_ended ||
+                                                 weir__stream_may_have_more(&connection->transport.stream, 0, 0);
                 if (connection->is_admitted)
                         weir__connection_enter(connection, WEIR__READING_HEAD);
                 else
@@ -505,18 +456,20 @@ handshake(struct weir__connection *connection)
 void
 weir__receive(struct weir__connection *connection)
 {
-        struct weir__reading *reading = &connection->reading;
+        struct weir__input *input = &connection->transport.input;
+        const struct weir__reading *reading = &connection->reading;
 
-        if (connection->state == WEIR__READING_HEAD && reading->size && !reading->gate.scanned) /* a later request */
-                take_head(connection, reading->input, reading->size);
-        while (weir__connection_may_read(connection)) {
+        if (connection->state == WEIR__READING_HEAD && input->size && !reading->gate.scanned) /* a later request */
+                take_head(connection, input->data, input->size);
+        while (weir__transport_may_read(&connection->transport)) {
                 if (connection->state == WEIR__READING_HEAD)
                         read_head(connection);
                 else if (connection->state == WEIR__READING_BODY)
                         act_on_body(connection, read_on(connection, NULL, weir__connection_config(connection)->max_body));
                 else if (connection->state == WEIR__ANSWERING && reading->reader)
                         read_for_task(connection);
-                else if (connection->state == WEIR__HANDSHAKING && weir__handshake_may_go_on(connection))
+                else if (connection->state == WEIR__HANDSHAKING &&
+                         weir__handshakes_may_go_on(&connection->client.branch->handshakes, &connection->transport))
                         handshake(connection);
                 else
                         return;

@@ -12,20 +12,16 @@
 struct weir__connection;
 struct weir__transfer;
 
-/* The input of a connection.  Owner of the poller only. */
+/* What a connection knows of its input: bytes that were read and not used, part of a head or body or later requests, lie in the
+ * transport.  Owner of the poller only. */
 struct weir__reading {
         union {
                 struct weir__gate gate;       /* of the head that is being read */
                 struct weir__chunked chunked; /* of the body, if it comes in chunks */
         };
-        char *input; /* bytes that were read and not used: part of a head or body, or later requests */
-        size_t size, room;
         struct weir__transfer *reader; /* a task that waits for a piece of the body; or NULL */
-        uint32_t budget_used;          /* reads since other work had its turn; a large one counts as several: connection.c */
-        bool is_ready;                 /* the socket may have input */
-        bool has_ended;  /* the peer may have finished its side: after a short read the end may follow */
-        bool is_refused; /* further input is not looked at */
-        bool is_unread;  /* further input is a body that nobody has read */
+        bool is_refused;               /* further input is not looked at */
+        bool is_unread;                /* further input is a body that nobody has read */
 };
 
 void weir__receive(struct weir__connection *connection); /* reads on, as far as the state allows */

@@ -15,11 +15,12 @@ record(const struct weir__connection *connection, const struct weir__request *re
         const struct weir__branch *branch = connection->client.branch;
         const struct weir__writing *writing = &connection->writing;
         const struct weir__peer *peer = &connection->client.peer;
-        bool has_body = status && writing->sent > writing->head_size;
+        bool has_body = status && connection->transport.sent > writing->head_size;
         struct weir__outlet_record made = {
-                .status = (uint16_t)(status && writing->sent ? status : WEIR_HTTP_NO_REPLY), /* none before the first byte */
+                .status = (uint16_t)(status && connection->transport.sent ? status
+                                                                          : WEIR_HTTP_NO_REPLY), /* none before the first byte */
                 .is_complete = is_complete,
-                .body_sent = has_body ? writing->sent - writing->head_size : 0,
+                .body_sent = has_body ? connection->transport.sent - writing->head_size : 0,
                 .client = request ? weir__forwarded_client(branch->server->proxies, request, peer) : *peer,
         };
 
@@ -58,7 +59,7 @@ weir__record_reply(struct weir__connection *connection, struct weir__exchange *e
                 return;
         connection->replied.status = (uint16_t)status_of(status);
         if (!exchange || !weir__exchange_has_begun(exchange))
-                connection->writing.sent = connection->writing.head_size = 0;
+                connection->transport.sent = connection->writing.head_size = 0;
         if (exchange)
                 weir__record_keep_request(connection, exchange);
 }

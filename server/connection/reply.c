@@ -4,7 +4,7 @@
  *
  * A whole reply that fits is put together in the poller's scratch buffer and goes out with one write.  A large body goes out from
  * its own memory, behind the head.  The rest of a file goes out by sendfile.  A reply that is written piece by piece has its head
- * in `output`, and its pieces in the tasks that write them.
+ * in `kept`, and its pieces in the tasks that write them.
  *
  * The rest of a reply that the socket does not take stays in its memory, and the next request waits until it is out.  So a peer
  * that does not read costs the memory of one reply, until the write limit. */
@@ -18,10 +18,6 @@
 #include "server/connection/connection.h"
 #include "server/exchange/exchange.h"
 #include "server/exchange/transfer.h"
-
-#define PIECES       16 /* in one write */
-#define FILE_AT_ONCE ((size_t)256 * 1024)
-#define FILE_BUDGET  ((size_t)1024 * 1024) /* bytes, before other work has its turn */
 
 static const char *
 date_of(struct weir__branch *branch)
@@ -47,18 +43,12 @@ weir__reply_framing(struct weir__connection *connection, const struct weir__exch
         };
 }
 
-static bool
-has_file_left(const struct weir__connection *connection)
-{
-        return connection->writing.file && connection->writing.file->size;
-}
-
 /* The whole reply is written. */
 static void
 written(struct weir__connection *connection)
 {
         weir__file_close(&connection->writing.file);
-        connection->writing.is_ended_by_close = false;
+        connection->transport.must_break = false;
         weir__record_written(connection, true);
         if (connection->is_last)
                 weir__connection_finish(connection);
@@ -68,123 +58,56 @@ written(struct weir__connection *connection)
 
 /* -- sending -- */
 
-/* Collects the pieces that go out next.  Returns their bytes. */
-static size_t
-gather(struct weir__connection *connection, struct iovec pieces[PIECES], int *count)
+struct weir__kept_output *
+weir__reply_new_kept(size_t size)
 {
-        const struct weir__writing *writing = &connection->writing;
-        size_t total = weir__reply_output_left(writing);
-        int at = 0;
+        struct weir__kept_output *kept = malloc(sizeof *kept + size);
 
-        if (total)
-                pieces[at++] = (struct iovec){writing->output + writing->output_sent, total};
-        for (struct weir__link *link = weir__list_first(&writing->writers); link && at < PIECES;
-             link = weir__list_next(&writing->writers, link)) {
-                const struct weir__transfer *each = weir__transfer_of(link);
-
-                if (each->size)
-                        pieces[at++] = (struct iovec){each->data, each->size};
-                total += each->size;
-        }
-        *count = at;
-        return total;
+        if (kept)
+                *kept = (struct weir__kept_output){.taken = NULL};
+        return kept;
 }
 
-/* Removes `sent` bytes from the front of the output. */
-static void
-consume(struct weir__connection *connection, size_t sent)
+void
+weir__reply_keep(struct weir__connection *connection, struct weir__kept_output *kept, char *data, size_t size)
 {
-        size_t left = weir__reply_output_left(&connection->writing), of_output = sent < left ? sent : left;
-
-        connection->writing.output_sent += of_output;
-        sent -= of_output;
-        if (of_output < left)
-                return;
-        free(connection->writing.output);
-        weir__reply_set_output(&connection->writing, NULL, 0);
-        for (struct weir__transfer *each; (each = weir__transfer_of(weir__list_first(&connection->writing.writers)));) {
-                size_t part = sent < each->size ? sent : each->size;
-
-                each->is_under_way |= part > 0;
-                each->data += part;
-                each->size -= part;
-                sent -= part;
-                if (each->size)
-                        return;
-                weir__link_remove(&each->io.link);
-                weir__transfer_complete(each, 0);
-        }
+        weir__reply_free_kept(&connection->writing);
+        kept->writer.data = data;
+        kept->writer.left = size;
+        connection->writing.kept = kept;
+        weir__output_prepend(&connection->transport, &kept->writer);
 }
 
-/* Sends the pieces.  Returns 1 when all are out, 0 when the socket is full; negative: the connection is broken. */
-static ssize_t
-send_pieces(struct weir__connection *connection, bool *has_progressed)
+void
+weir__reply_written(struct weir__transport *transport, struct weir__writer *writer)
 {
-        struct iovec pieces[PIECES];
-        int count;
+        struct weir__writing *writing = &weir__connection_of_transport(transport)->writing;
 
-        for (;;) {
-                size_t total = gather(connection, pieces, &count);
-                ssize_t sent = total ? weir__stream_write(&connection->stream, pieces, count) : 0;
-
-                if (sent < 0)
-                        return sent == -EAGAIN ? 0 : sent;
-                *has_progressed |= sent > 0;
-                connection->writing.sent += (uint64_t)sent;
-                weir__count(&connection->client.branch->counts, WEIR__COUNT_SENT, sent);
-                consume(connection, (size_t)sent);
-                if ((size_t)sent < total)
-                        return 0;
-                if (!connection->writing.output && weir__list_is_empty(&connection->writing.writers))
-                        return 1;
-        }
-}
-
-/* Sends the file behind them; returns the same.  A used-up budget counts as a full socket, and the connection is requeued. */
-static ssize_t
-send_file(struct weir__connection *connection, bool *has_progressed)
-{
-        struct weir__file_part *file = connection->writing.file;
-        size_t written_now = 0;
-
-        while (file->size) {
-                size_t size = file->size < FILE_AT_ONCE ? (size_t)file->size : FILE_AT_ONCE;
-                ssize_t sent = written_now < FILE_BUDGET ? weir__stream_write_file(&connection->stream, file->fd, file->at, size)
-                                                         : -EAGAIN;
-
-                if (sent == -EAGAIN && written_now >= FILE_BUDGET)
-                        weir__connection_requeue(connection);
-                if (sent <= 0)
-                        return sent == -EAGAIN ? 0 : -EPIPE; /* 0: the file is shorter than announced */
-                *has_progressed = true;
-                connection->writing.sent += (uint64_t)sent;
-                weir__count(&connection->client.branch->counts, WEIR__COUNT_SENT, sent);
-                written_now += (size_t)sent;
-                file->at += (uint64_t)sent;
-                file->size -= (uint64_t)sent;
-        }
-        return 1;
+        if (writing->kept && writer == &writing->kept->writer)
+                weir__reply_free_kept(writing);
+        else if (!writing->file || writer != &writing->file->writer) /* a file is closed at the end of the reply */
+                weir__transfer_complete(weir__transfer_of(writer), 0);
 }
 
 void
 weir__reply_flush(struct weir__connection *connection, bool is_fresh)
 {
-        bool has_progressed = is_fresh;
-        ssize_t result = send_pieces(connection, &has_progressed);
+        struct weir__transport *transport = &connection->transport;
+        uint64_t before = transport->sent;
+        int result = weir__output_flush(transport);
 
-        if (result > 0 && has_file_left(connection))
-                result = send_file(connection, &has_progressed);
+        weir__count(&connection->client.branch->counts, WEIR__COUNT_SENT, (int64_t)(transport->sent - before));
         if (result < 0)
                 weir__connection_close(connection);
         else if (result > 0 && connection->state == WEIR__WRITING)
                 written(connection);
-        else if (has_progressed)
+        else if (is_fresh || transport->sent > before)
                 weir__connection_enter(connection, connection->state);
 }
 
 /* -- whole replies -- */
 
-/* Keeps the rest of head and body behind `sent` bytes as output.  If the head is out and the body has memory of its own, it takes
+/* Keeps the rest of head and body behind `sent` bytes.  If the head is out and the body has memory of its own, it takes
  * over that memory.  Returns false when out of memory. */
 static bool
 keep_rest(struct weir__connection *connection, const struct iovec pieces[2], size_t sent, char **body)
@@ -192,19 +115,21 @@ keep_rest(struct weir__connection *connection, const struct iovec pieces[2], siz
         size_t head_sent = sent < pieces[0].iov_len ? sent : pieces[0].iov_len, head_left = pieces[0].iov_len - head_sent;
         size_t body_sent = sent - head_sent, body_left = pieces[1].iov_len - body_sent;
 
-        if (!head_left && body) {
-                weir__reply_set_output(&connection->writing, *body, pieces[1].iov_len);
-                connection->writing.output_sent = body_sent;
+        bool should_take = !head_left && body;
+        struct weir__kept_output *kept = weir__reply_new_kept(should_take ? 0 : head_left + body_left);
+
+        if (!kept)
+                return false;
+        if (should_take) {
+                kept->taken = *body;
                 *body = NULL;
+                weir__reply_keep(connection, kept, kept->taken + body_sent, body_left);
                 return true;
         }
-        char *output = malloc(head_left + body_left);
-        if (!output)
-                return false;
-        memcpy(output, (char *)pieces[0].iov_base + head_sent, head_left);
+        memcpy(kept->bytes, (char *)pieces[0].iov_base + head_sent, head_left);
         if (body_left)
-                memcpy(output + head_left, (char *)pieces[1].iov_base + body_sent, body_left);
-        weir__reply_set_output(&connection->writing, output, head_left + body_left);
+                memcpy(kept->bytes + head_left, (char *)pieces[1].iov_base + body_sent, body_left);
+        weir__reply_keep(connection, kept, kept->bytes, head_left + body_left);
         return true;
 }
 
@@ -213,7 +138,7 @@ keep_rest(struct weir__connection *connection, const struct iovec pieces[2], siz
 static size_t
 unread_file(struct weir__connection *connection, size_t left, size_t of_file)
 {
-        size_t held = left > of_file ? weir__stream_held(&connection->stream) : 0, others = left - held;
+        size_t held = left > of_file ? weir__stream_held(&connection->transport.stream) : 0, others = left - held;
         size_t back = of_file < others ? of_file : others;
 
         if (back) {
@@ -223,30 +148,47 @@ unread_file(struct weir__connection *connection, size_t left, size_t of_file)
         return back;
 }
 
+/* What is left of the file goes out behind all else. */
+static void
+queue_file(struct weir__connection *connection)
+{
+        struct weir__file_part *file = connection->writing.file;
+
+        if (!file || !file->size)
+                return;
+        file->writer = (struct weir__writer){.kind = WEIR__WRITER_FILE, .file = file->fd, .at = file->at, .left = file->size};
+        weir__output_append(&connection->transport, &file->writer);
+}
+
 /* Writes head and body.  The last `of_file` bytes of the head were read from the file behind it.  *body is the memory of the
  * body, which may be taken over; `body` is NULL if it may not. */
 static void
 write_out(struct weir__connection *connection, struct iovec pieces[2], size_t of_file, char **body)
 {
         if (connection->is_last)
-                weir__stream_hold_back(&connection->stream);
-        ssize_t sent = weir__stream_write(&connection->stream, pieces, pieces[1].iov_len ? 2 : 1);
+                weir__stream_hold_back(&connection->transport.stream);
+        ssize_t sent = weir__stream_write(&connection->transport.stream, pieces, pieces[1].iov_len ? 2 : 1);
         if (sent == -EAGAIN)
                 sent = 0;
-        connection->writing.sent = sent > 0 ? (uint64_t)sent : 0;
-        weir__count(&connection->client.branch->counts, WEIR__COUNT_SENT, (int64_t)connection->writing.sent);
+        connection->transport.sent = sent > 0 ? (uint64_t)sent : 0;
+        weir__count(&connection->client.branch->counts, WEIR__COUNT_SENT, (int64_t)connection->transport.sent);
         if (sent >= 0)
                 pieces[0].iov_len -= unread_file(connection, pieces[0].iov_len + pieces[1].iov_len - (size_t)sent, of_file);
-        if (sent < 0)
+        bool is_out = sent >= 0 && (size_t)sent == pieces[0].iov_len + pieces[1].iov_len;
+        if (sent < 0 || (!is_out && !keep_rest(connection, pieces, (size_t)sent, body))) {
                 weir__connection_close(connection);
-        else if ((size_t)sent == pieces[0].iov_len + pieces[1].iov_len && !has_file_left(connection))
+                return;
+        }
+        queue_file(connection);
+        if (!weir__connection_has_output(connection)) {
                 written(connection);
-        else if ((size_t)sent == pieces[0].iov_len + pieces[1].iov_len)
-                connection->state = WEIR__WRITING, weir__reply_flush(connection, true);
-        else if (keep_rest(connection, pieces, (size_t)sent, body))
-                weir__connection_enter(connection, WEIR__WRITING);
+                return;
+        }
+        connection->state = WEIR__WRITING;
+        if (is_out)
+                weir__reply_flush(connection, true);
         else
-                weir__connection_close(connection);
+                weir__connection_enter(connection, WEIR__WRITING);
 }
 
 /* Reads the beginning of the file to `out`, to be sent with the head; the connection takes over the file.  Returns the bytes
@@ -284,7 +226,7 @@ send_response(struct weir__connection *connection, struct weir__response *respon
                 return;
         }
         size_t head_size = weir__response_head(response, framing, head);
-        connection->writing.sent = 0;
+        connection->transport.sent = 0;
         connection->writing.head_size = (uint32_t)head_size;
         size_t body_size = weir__response_has_body(response, framing) ? response->body_size : 0, of_file = 0;
         struct iovec pieces[2] = {{head, head_size}, {response->body, body_size}};
@@ -409,11 +351,11 @@ void
 weir__reply_continue(struct weir__connection *connection)
 {
         struct iovec piece = {(char *)WEIR__HTTP_CONTINUE, sizeof WEIR__HTTP_CONTINUE - 1};
-        ssize_t sent = weir__stream_write(&connection->stream, &piece, 1);
+        ssize_t sent = weir__stream_write(&connection->transport.stream, &piece, 1);
 
         weir__count(&connection->client.branch->counts, WEIR__COUNT_SENT, sent > 0 ? sent : 0);
         /* If the socket is full, the peer has earlier replies to read, and need not get this.  But bytes that TLS has encrypted
          * must go out before all others. */
-        if ((sent != -EAGAIN || connection->stream.tls) && sent != (ssize_t)piece.iov_len)
+        if ((sent != -EAGAIN || connection->transport.stream.tls) && sent != (ssize_t)piece.iov_len)
                 weir__connection_close(connection);
 }

@@ -5,8 +5,9 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdlib.h>
 
-#include "kernel/base/list.h"
+#include "net/transport/output.h"
 #include "protocol/message/response.h"
 
 struct weir__connection;
@@ -15,34 +16,43 @@ struct weir__file_part;
 struct weir__branch;
 struct weir__transfer;
 
-#define WEIR__LEAVES_FIRST ((size_t)8 * 1024) /* bytes: any system sends as many before it waits for the peer */
-
-/* The output of a connection.  Owner of the poller only. */
-struct weir__writing {
-        char *output; /* head or reply that the socket has not taken yet; it goes out before the writers */
-        size_t output_size, output_sent; /* 0 without output */
-        struct weir__list writers; /* tasks that wait for their pieces to go out: by `link` of struct weir__transfer */
-        struct weir__file_part *file; /* behind the output; or NULL */
-        size_t untaken;     /* bytes that the peer's system had not taken when the time limit of writing began */
-        uint64_t sent;      /* bytes of the present reply, or of the last one */
-        uint32_t head_size; /* bytes of its head */
-        bool is_ended_by_close; /* the reply ends with the connection, so an early close must be a reset */
+/* Bytes of a reply that belong to no task: its head, or what the socket has not taken of it. */
+struct weir__kept_output {
+        struct weir__writer writer; /* first */
+        char *taken;                /* the memory of a body, where they lie; NULL: they lie here */
+        char bytes[];
 };
 
-static inline void weir__reply_set_output(struct weir__writing *writing, char *output, size_t size)
+/* The output of a connection lies in the queue of its transport, in this order: what is kept, tasks that write, a file.  The
+ * transport counts the bytes of the present reply, or of the last one: `sent`.  Owner of the poller only. */
+struct weir__writing {
+        struct weir__kept_output *kept; /* or NULL */
+        struct weir__file_part *file;   /* of the reply; or NULL */
+        uint32_t head_size;             /* bytes of the head of the present reply, or of the last one */
+};
+
+/* Takes what is kept out of the queue, or has taken it. */
+static inline void weir__reply_free_kept(struct weir__writing *writing)
 {
-        writing->output = output;
-        writing->output_size = size;
-        writing->output_sent = 0;
+        struct weir__kept_output *kept = writing->kept;
+
+        if (!kept)
+                return;
+        if (weir__link_is_used(&kept->writer.link))
+                weir__link_remove(&kept->writer.link);
+        free(kept->taken);
+        free(kept);
+        writing->kept = NULL;
 }
 
-static inline size_t weir__reply_output_left(const struct weir__writing *writing)
-{
-        return writing->output_size - writing->output_sent;
-}
+/* Memory for so many bytes of output; NULL when out of memory. */
+struct weir__kept_output *weir__reply_new_kept(size_t size);
+/* Puts these bytes of it first into the queue, in the place of those that are kept. */
+void weir__reply_keep(struct weir__connection *connection, struct weir__kept_output *kept, char *data, size_t size);
 
 /* If the connection is READING_HEAD after one of these, all of the reply is written.  The caller goes on with weir__receive. */
 void weir__reply_send(struct weir__connection *connection, struct weir__exchange *exchange); /* of which nothing was sent */
+void weir__reply_written(struct weir__transport *transport, struct weir__writer *writer); /* weir__transport_ops.written */
 /* In WRITING or ANSWERING: sends as much as the socket takes.  The time limit of the rest begins anew if the socket has taken
  * something, or with `is_fresh`: something was added. */
 void weir__reply_flush(struct weir__connection *connection, bool is_fresh);

@@ -2,7 +2,7 @@
  *
  * Threads: the owner of the poller only.
  *
- * Such a reply has its head in `output`, and its pieces in the tasks that write them. */
+ * The head of such a reply is kept by the connection.  Its pieces lie in the tasks that write them. */
 
 #include <errno.h>
 #include <stdio.h>
@@ -67,21 +67,22 @@ make_head(struct weir__connection *connection, struct weir__exchange *exchange)
                 weir__file_take_back(exchange);
         if (exchange->reply_left != UINT64_MAX && response->body_size > exchange->reply_left)
                 return -EMSGSIZE;
-        char *output = malloc(weir__response_head_bound(response) + response->body_size + CHUNK_FRAME_BOUND);
-        if (!output)
+        struct weir__kept_output *kept = weir__reply_new_kept(weir__response_head_bound(response) + response->body_size +
+                                                              CHUNK_FRAME_BOUND);
+        if (!kept)
                 return -ENOMEM;
         struct weir__framing framing = stream_framing(connection, exchange);
-        size_t head_size = weir__response_head(response, &framing, output);
+        size_t head_size = weir__response_head(response, &framing, kept->bytes);
         exchange->is_chunked = framing.end == WEIR__END_BY_CHUNK;
-        connection->writing.is_ended_by_close = framing.end == WEIR__END_OF_CONNECTION && weir__exchange_carries_body(exchange);
+        connection->transport.must_break = framing.end == WEIR__END_OF_CONNECTION && weir__exchange_carries_body(exchange);
         exchange->is_raw = exchange->upgrade;
         if (exchange->is_raw)
                 exchange->body_left = UINT64_MAX;
-        char *end = put_appended(exchange, output + head_size);
+        char *end = put_appended(exchange, kept->bytes + head_size);
         if (exchange->reply_left != UINT64_MAX)
                 exchange->reply_left -= response->body_size;
-        weir__reply_set_output(&connection->writing, output, (size_t)(end - output));
-        connection->writing.sent = 0;
+        weir__reply_keep(connection, kept, kept->bytes, (size_t)(end - kept->bytes));
+        connection->transport.sent = 0;
         connection->writing.head_size = (uint32_t)head_size;
         atomic_store_explicit(&exchange->has_begun, true, memory_order_release);
         return 0;
@@ -116,19 +117,20 @@ weir__stream_reply_open_events(struct weir__transfer *stream)
         return failed;
 }
 
-/* Appends to the output, where a large head may still wait.  Returns false when out of memory; nothing has changed then. */
+/* Appends to what is kept, such as a large head.  Returns false when out of memory; nothing has changed then. */
 static bool
 append_output(struct weir__connection *connection, const char *text)
 {
-        struct weir__writing *writing = &connection->writing;
-        size_t size = strlen(text);
-        char *output = realloc(writing->output, writing->output_size + size);
+        const struct weir__kept_output *before = connection->writing.kept;
+        size_t left = before ? (size_t)before->writer.left : 0, size = strlen(text);
+        struct weir__kept_output *kept = weir__reply_new_kept(left + size);
 
-        if (!output)
+        if (!kept)
                 return false;
-        memcpy(output + writing->output_size, text, size);
-        writing->output = output;
-        writing->output_size += size;
+        if (left)
+                memcpy(kept->bytes, before->writer.data, left);
+        memcpy(kept->bytes + left, text, size);
+        weir__reply_keep(connection, kept, kept->bytes, left + size);
         return true;
 }
 
@@ -159,21 +161,10 @@ weir__stream_reply_write(struct weir__transfer *transfer)
         else if (transfer->size && exchange->is_chunked)
                 weir__transfer_frame(transfer);
         transfer->io.is_linked = true;
-        weir__list_append(&connection->writing.writers, &transfer->io.link);
+        transfer->writer = (struct weir__writer){.data = transfer->data, .left = transfer->size};
+        weir__output_append(&connection->transport, &transfer->writer);
         weir__reply_flush(connection, true);
         return transfer->io.is_linked ? 0 : transfer->io.task.status;
-}
-
-/* Whether a part of it is out, or TLS has encrypted it. */
-static bool
-is_on_its_way(const struct weir__connection *connection, const struct weir__transfer *transfer)
-{
-        size_t before = weir__reply_output_left(&connection->writing);
-
-        for (struct weir__link *each = weir__list_first(&connection->writing.writers); each != &transfer->io.link;
-             each = each->next)
-                before += weir__transfer_of(each)->size;
-        return transfer->is_under_way || (transfer->size && before < weir__stream_held(&connection->stream));
 }
 
 /* A piece of which a part is out cannot be taken back.  Nothing can follow it, so the connection is closed. */
@@ -182,9 +173,9 @@ weir__stream_reply_withdraw(struct weir__transfer *transfer)
 {
         struct weir__exchange *exchange = transfer->exchange;
         struct weir__connection *connection = weir__connection_of(exchange);
-        bool is_lost = is_on_its_way(connection, transfer);
+        bool is_lost = weir__output_is_on_its_way(&connection->transport, &transfer->writer);
 
-        weir__link_remove(&transfer->io.link);
+        weir__link_remove(&transfer->writer.link);
         if (is_lost)
                 weir__connection_close(connection);
         else if (exchange->reply_left != UINT64_MAX) /* the reply lacks these bytes again */

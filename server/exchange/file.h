@@ -7,6 +7,8 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "net/transport/output.h"
+
 struct weir__exchange;
 
 /* A piece of a file that is the body of a reply. */
@@ -15,12 +17,15 @@ struct weir__file_part {
         uint64_t at, size;
         uint64_t whole;   /* the size of the file */
         const char *type; /* of its name; constant */
+        struct weir__writer writer; /* in the output of the connection: the part that is left */
 };
 
 static inline void weir__file_close(struct weir__file_part **file)
 {
         if (!*file)
                 return;
+        if (weir__link_is_used(&(*file)->writer.link))
+                weir__link_remove(&(*file)->writer.link);
         close((*file)->fd);
         free(*file);
         *file = NULL;

@@ -3,12 +3,13 @@
 #define WEIR_SERVER_TRANSFER_H
 
 #include "io/base/io_task.h"
+#include "net/transport/output.h"
 #include "server/exchange/exchange.h"
 
 enum weir__transfer_kind { WEIR__TRANSFER_READ, WEIR__TRANSFER_COLLECT, WEIR__TRANSFER_WRITE, WEIR__TRANSFER_EVENTS };
 
 struct weir__transfer {
-        struct weir__io_task io; /* first; `link` is in the connection's writers */
+        struct weir__io_task io; /* first */
 
         /* Constant. */
         struct weir__exchange *exchange; /* a reference; NULL: the task is poisoned */
@@ -19,19 +20,17 @@ struct weir__transfer {
         uint8_t kind; /* enum weir__transfer_kind */
 
         /* Its maker's, then the owner's of the connection's poller, then its callback's. */
-        bool is_under_way; /* a part of it is written */
-        char *memory;      /* of `data`, with room around it for the frame of a chunk */
-        char *data;        /* the bytes that are left to write, or that were read */
+        struct weir__writer writer;  /* WRITE: in the output of the connection, while it waits */
+        char *memory;                /* of `data`, with room around it for the frame of a chunk */
+        char *data;                  /* the bytes to write, or that were read */
         size_t size;
         weir_nsec expires_at; /* READ and COLLECT, while it waits */
         size_t size_at_start; /* WRITE: counted in `unsent` */
 };
 
-/* The writer with that link; NULL for NULL. */
-static inline struct weir__transfer *
-weir__transfer_of(struct weir__link *link)
+static inline struct weir__transfer *weir__transfer_of(struct weir__writer *writer)
 {
-        return link ? (struct weir__transfer *)weir__io_task_of(link) : NULL;
+        return weir__container_of(writer, struct weir__transfer, writer);
 }
 
 /* Makes a task, which is poisoned if `exchange` is no exchange.  The caller sets the fields of the kind.  NULL when out of

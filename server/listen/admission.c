@@ -127,7 +127,7 @@ make_room(struct weir__branch *branch)
 {
         struct weir__connection *own = weir__connection_longest_idle(branch);
         struct weir__branch *other = NULL;
-        size_t beyond = count_idle_elsewhere(branch, &other, own ? own->timing.idle_since : WEIR_FOREVER);
+        size_t beyond = count_idle_elsewhere(branch, &other, own ? own->idle_since : WEIR_FOREVER);
 
         if (other && take_place(branch->server, beyond)) {
                 ask(other, FIRST);

@@ -23,14 +23,6 @@ struct report {
         char text[512];
 };
 
-static uint64_t
-bytes_left_to_read(const struct weir__connection *connection)
-{
-        const struct weir__writing *writing = &connection->writing;
-
-        return weir__reply_output_left(writing) + (writing->file ? writing->file->size : 0);
-}
-
 static void
 describe_wait(const struct weir__connection *connection, char *out, size_t room)
 {
@@ -40,7 +32,8 @@ describe_wait(const struct weir__connection *connection, char *out, size_t room)
         if (held)
                 snprintf(out, room, "held by %u reference%s (weir_http_ref)", held, held == 1 ? "" : "s");
         else if (connection->state == WEIR__WRITING)
-                snprintf(out, room, "waiting for its client to read %" PRIu64 " bytes more", bytes_left_to_read(connection));
+                snprintf(out, room, "waiting for its client to read %" PRIu64 " bytes more",
+                         weir__output_left(&connection->transport));
         else if (connection->state == WEIR__READING_BODY)
                 snprintf(out, room, "waiting for the rest of its body");
         else

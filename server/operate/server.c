@@ -256,6 +256,7 @@ make_branches(weir_http_server *server)
                 server->branches[i].order.ops = &order_ops;
                 server->branches[i].date_second = -1;
                 server->branches[i].access = server->access;
+                weir__handshakes_init(&server->branches[i].handshakes, &weir__http1_handshakes_ops, weir__pollers.at[i]);
                 atomic_init(&server->branches[i].idle_since, WEIR_FOREVER);
         }
         server->branch_count = count;

@@ -1,0 +1,102 @@
+/* net/transport/close.c: the end of a transport: it lingers, and closes.
+ *
+ * Threads: the owner of the poller only. */
+#include <errno.h>
+
+#include "kernel/base/clock.h"
+#include "kernel/worker/deliver.h"
+#include "net/transport/input.h"
+#include "net/transport/transport.h"
+
+#define LINGER_NEXT  WEIR_SEC(5)         /* until the next bytes */
+#define LINGER_BYTES ((uint32_t)1 << 30) /* that are thrown away; then it is closed */
+
+void
+weir__transport_close(struct weir__transport *transport)
+{
+        struct weir__poller *poller = weir__transport_poller(transport);
+
+        if (weir__transport_is_closed(transport))
+                return;
+        weir__source_remove(poller, &transport->stream.source);
+        if (transport->must_break)
+                weir__stream_break(&transport->stream);
+        else
+                weir__stream_close(&transport->stream);
+        transport->phase = WEIR__TRANSPORT_CLOSED;
+        bool is_on_its_way = transport->is_alarm_set && !weir__alarm_clear(poller, &transport->alarm);
+        transport->is_alarm_set = true; /* from here on its work frees the transport */
+        weir__transport_ops_of(transport)->closed(transport);
+        if (!is_on_its_way)
+                weir__deliver(poller, &transport->alarm.work);
+}
+
+/* Input that comes after a close makes the system send a reset.  A peer of TLS sends its own end, and others may send more. */
+bool
+weir__transport_may_close(struct weir__transport *transport, bool has_unread)
+{
+        bool is_clean = !has_unread && !transport->input.size;
+
+        if (transport->stream.tls)
+                weir__stream_finish(&transport->stream); /* sends the bytes that were held back */
+        if (transport->stream.tls || transport->sent > WEIR__LEAVES_FIRST)
+                is_clean = is_clean && !weir__stream_unsent(&transport->stream);
+        return is_clean && (!transport->is_ready || weir__stream_peek(&transport->stream) == -EAGAIN);
+}
+
+/* -- lingering -- */
+
+static void
+set_linger_limit(struct weir__transport *transport)
+{
+        weir_nsec now = weir__clock_now(), left = transport->lingers_until - now;
+
+        weir__transport_set_limit(transport, now, left < LINGER_NEXT ? left : LINGER_NEXT);
+}
+
+void
+weir__transport_linger(struct weir__transport *transport, weir_nsec longest)
+{
+        weir__input_drop(transport);
+        weir__stream_finish(&transport->stream);
+        transport->phase = WEIR__TRANSPORT_LINGERING;
+        transport->lingers_until = weir__clock_after(weir__clock_now(), longest);
+        set_linger_limit(transport);
+        weir__transport_linger_on(transport);
+}
+
+void
+weir__transport_linger_at_most(struct weir__transport *transport, weir_nsec longest)
+{
+        weir_nsec until = weir__clock_after(weir__clock_now(), longest);
+
+        if (transport->lingers_until > until)
+                transport->lingers_until = until;
+}
+
+/* Reads input and throws it away.  The peer may still be sending; a close would then send a reset, and the peer would lose the
+ * part of our answer that it has not read.
+ * Source: RFC 9112 section 9.6. */
+void
+weir__transport_linger_on(struct weir__transport *transport)
+{
+        uint32_t before = transport->input.size;
+
+        while (weir__transport_may_read(transport)) {
+                ssize_t count = weir__stream_read(&transport->stream, weir__transport_poller(transport)->scratch,
+                                                  WEIR__SCRATCH_SIZE);
+
+                if (count == -EAGAIN) {
+                        transport->is_ready = false;
+                        break;
+                }
+                weir__transport_count_read(transport, count > 0 ? (size_t)count : 0);
+                transport->input.size += count > 0 ? (uint32_t)count : 0;
+                if (count <= 0 || transport->input.size > LINGER_BYTES) {
+                        weir__transport_close(transport);
+                        return;
+                }
+        }
+        if (transport->input.size > before)
+                set_linger_limit(transport);
+}

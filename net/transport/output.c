@@ -1,0 +1,184 @@
+/* net/transport/output.c: the outgoing queue of a transport.
+ *
+ * Threads: the owner of the poller only. */
+#include "net/transport/output.h"
+
+#include <errno.h>
+
+#define PIECES       16 /* in one write */
+#define FILE_AT_ONCE ((size_t)256 * 1024)
+#define FILE_BUDGET  ((size_t)1024 * 1024) /* bytes, before other work has its turn */
+
+/* -- bytes in memory -- */
+
+/* Puts the pieces of a writer behind the others, as far as there is room.  Returns their bytes. */
+static size_t
+put_pieces(const struct weir__writer *writer, struct iovec pieces[PIECES], int *count)
+{
+        const struct iovec own = {writer->data, (size_t)writer->left},
+                           *from = writer->kind == WEIR__WRITER_BYTES ? &own : writer->pieces;
+        uint32_t left = writer->kind == WEIR__WRITER_BYTES ? 1 : writer->count;
+        size_t total = 0;
+
+        for (; left && *count < PIECES; left--, from++) {
+                if (from->iov_len)
+                        pieces[(*count)++] = *from;
+                total += from->iov_len;
+        }
+        return total;
+}
+
+/* Collects the pieces that go out next.  Returns their bytes. */
+static size_t
+gather(const struct weir__transport *transport, struct iovec pieces[PIECES], int *count)
+{
+        size_t total = 0;
+
+        *count = 0;
+        for (struct weir__link *link = weir__list_first(&transport->writers); link && *count < PIECES;
+             link = weir__list_next(&transport->writers, link)) {
+                const struct weir__writer *each = weir__writer_of(link);
+
+                if (each->kind == WEIR__WRITER_FILE)
+                        break;
+                total += put_pieces(each, pieces, count);
+        }
+        return total;
+}
+
+/* Removes `part` bytes from the front of a writer. */
+static void
+advance(struct weir__writer *writer, size_t part)
+{
+        writer->is_under_way |= part > 0;
+        writer->left -= part;
+        if (writer->kind == WEIR__WRITER_BYTES) {
+                writer->data += part;
+                return;
+        }
+        for (; writer->count && part >= writer->pieces->iov_len; writer->pieces++, writer->count--)
+                part -= writer->pieces->iov_len;
+        if (part) {
+                writer->pieces->iov_base = (char *)writer->pieces->iov_base + part;
+                writer->pieces->iov_len -= part;
+        }
+}
+
+static void
+leave(struct weir__transport *transport, struct weir__writer *writer)
+{
+        weir__link_remove(&writer->link);
+        weir__transport_ops_of(transport)->written(transport, writer);
+}
+
+/* Removes `sent` bytes from the front of the queue. */
+static void
+consume(struct weir__transport *transport, size_t sent)
+{
+        for (struct weir__writer *each; (each = weir__writer_of(weir__list_first(&transport->writers)));) {
+                size_t part = sent < each->left ? sent : (size_t)each->left;
+
+                if (each->kind == WEIR__WRITER_FILE)
+                        return;
+                advance(each, part);
+                sent -= part;
+                if (each->left)
+                        return;
+                leave(transport, each);
+        }
+}
+
+/* Writes the bytes at the front of the queue, once.  Returns 1 when all that were tried are out, 0 when the socket is full;
+ * negative: the stream is broken. */
+static int
+send_pieces(struct weir__transport *transport)
+{
+        struct iovec pieces[PIECES];
+        int count;
+        size_t total = gather(transport, pieces, &count);
+        ssize_t sent = total ? weir__stream_write(&transport->stream, pieces, count) : 0;
+
+        if (sent < 0)
+                return sent == -EAGAIN ? 0 : (int)sent;
+        transport->sent += (uint64_t)sent;
+        consume(transport, (size_t)sent);
+        return (size_t)sent == total;
+}
+
+/* -- files -- */
+
+/* Sends the file at the front of the queue; returns the same.  A used-up budget counts as a full socket, and the transport is
+ * requeued. */
+static int
+send_file(struct weir__transport *transport, struct weir__writer *file, size_t *budget)
+{
+        while (file->left) {
+                size_t size = file->left < FILE_AT_ONCE ? (size_t)file->left : FILE_AT_ONCE;
+
+                if (!*budget) {
+                        weir__transport_requeue(transport);
+                        return 0;
+                }
+                ssize_t sent = weir__stream_write_file(&transport->stream, file->file, file->at, size);
+                if (sent <= 0)
+                        return sent == -EAGAIN ? 0 : -EPIPE; /* 0: the file is shorter than announced */
+                file->is_under_way = true;
+                transport->sent += (uint64_t)sent;
+                *budget -= (size_t)sent < *budget ? (size_t)sent : *budget;
+                file->at += (uint64_t)sent;
+                file->left -= (uint64_t)sent;
+        }
+        leave(transport, file);
+        return 1;
+}
+
+/* -- the queue -- */
+
+int
+weir__output_flush(struct weir__transport *transport)
+{
+        size_t budget = FILE_BUDGET;
+
+        for (struct weir__writer *first; (first = weir__writer_of(weir__list_first(&transport->writers)));) {
+                int result = first->kind == WEIR__WRITER_FILE ? send_file(transport, first, &budget) : send_pieces(transport);
+
+                if (result <= 0)
+                        return result;
+        }
+        return 1;
+}
+
+uint64_t
+weir__output_left(const struct weir__transport *transport)
+{
+        uint64_t left = 0;
+
+        for (struct weir__link *link = weir__list_first(&transport->writers); link;
+             link = weir__list_next(&transport->writers, link))
+                left += weir__writer_of(link)->left;
+        return left;
+}
+
+bool
+weir__output_is_on_its_way(const struct weir__transport *transport, const struct weir__writer *writer)
+{
+        uint64_t before = 0;
+
+        for (struct weir__link *each = weir__list_first(&transport->writers); each != &writer->link; each = each->next)
+                before += weir__writer_of(each)->left;
+        return writer->is_under_way || (writer->left && before < weir__stream_held(&transport->stream));
+}
+
+/* -- slow peers -- */
+
+void
+weir__output_note_untaken(struct weir__transport *transport)
+{
+        transport->untaken = weir__stream_untaken(&transport->stream);
+}
+
+bool
+weir__output_was_taken(const struct weir__transport *transport)
+{
+        return weir__stream_untaken(&transport->stream) < transport->untaken;
+}
