@@ -45,6 +45,7 @@
 #include <weir/timer.h>
 #include <weir/topic.h>
 #include <weir/trace.h>
+#include <weir/udp.h>
 #include <weir/waitgroup.h>
 #include <weir/watch.h>
 

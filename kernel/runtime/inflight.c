@@ -10,6 +10,8 @@
  *   - between the ends: one end has counted them as sent, and the other one has not counted them as received;
  *   - in the other end's queue.
  *
+ * Datagrams have no such counts: a sendmsg() has put them into the other socket's queue when it returns.
+ *
  * The system answers questions about the other end of a connection (NETLINK_SOCK_DIAG).  Where it does not, nothing seems to be
  * on its way.
  *
@@ -36,6 +38,8 @@ static struct {
         weir_nsec since;      /* when that was seen first, in real time */
         uint64_t given_up;    /* the fingerprint for which time does not wait any more */
 } inflight = {.fd = -1};
+
+_Atomic(weir__inflight_far_fn *) weir__inflight_far;
 
 /* The ends of a connection. */
 struct ends {
@@ -130,33 +134,49 @@ read_answer(const char *answer, size_t size, struct counts *counts)
         return false; /* it has been closed: bytes that come there are thrown away */
 }
 
+struct question {
+        struct nlmsghdr header;
+        struct inet_diag_req_v2 body;
+};
+
+static struct question
+question_about(const struct sockaddr_storage *far, uint8_t protocol, uint8_t extension)
+{
+        return (struct question){
+                .header = {.nlmsg_len = sizeof(struct question), .nlmsg_type = SOCK_DIAG_BY_FAMILY, .nlmsg_flags = NLM_F_REQUEST},
+                .body = {.sdiag_family = (uint8_t)far->ss_family,
+                         .sdiag_protocol = protocol,
+                         .idiag_ext = extension,
+                         .idiag_states = UINT32_MAX,
+                         .id = {.idiag_cookie = {INET_DIAG_NOCOOKIE, INET_DIAG_NOCOOKIE}}},
+        };
+}
+
+/* Returns the size of the answer; 0: there is none. */
+static size_t
+ask(const struct question *question, char *answer, size_t room)
+{
+        if (inflight.fd < 0)
+                inflight.fd = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_SOCK_DIAG);
+        if (inflight.fd < 0 || send(inflight.fd, question, sizeof *question, 0) < 0)
+                return 0;
+        ssize_t got = recv(inflight.fd, answer, room, 0);
+        return got > 0 ? (size_t)got : 0;
+}
+
 /* The same for the other end, whose socket may belong to any process. */
 static bool
 count_far(const struct ends *ends, struct counts *counts)
 {
-        struct {
-                struct nlmsghdr header;
-                struct inet_diag_req_v2 body;
-        } question = {
-                .header = {.nlmsg_len = sizeof question, .nlmsg_type = SOCK_DIAG_BY_FAMILY, .nlmsg_flags = NLM_F_REQUEST},
-                .body = {.sdiag_family = (uint8_t)ends->far.ss_family,
-                         .sdiag_protocol = IPPROTO_TCP,
-                         .idiag_ext = 1 << (INET_DIAG_INFO - 1),
-                         .idiag_states = UINT32_MAX,
-                         .id = {.idiag_sport = port_of(&ends->far),
-                                .idiag_dport = port_of(&ends->near),
-                                .idiag_cookie = {INET_DIAG_NOCOOKIE, INET_DIAG_NOCOOKIE}}},
-        };
+        struct question question = question_about(&ends->far, IPPROTO_TCP, 1 << (INET_DIAG_INFO - 1));
         _Alignas(struct nlmsghdr) char answer[2048];
 
+        question.body.id.idiag_sport = port_of(&ends->far);
+        question.body.id.idiag_dport = port_of(&ends->near);
         memcpy(question.body.id.idiag_src, host_of(&ends->far), host_size(&ends->far));
         memcpy(question.body.id.idiag_dst, host_of(&ends->near), host_size(&ends->near));
-        if (inflight.fd < 0)
-                inflight.fd = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_SOCK_DIAG);
-        if (inflight.fd < 0 || send(inflight.fd, &question, sizeof question, 0) < 0)
-                return false;
-        ssize_t got = recv(inflight.fd, answer, sizeof answer, 0);
-        return got > 0 && read_answer(answer, (size_t)got, counts);
+        size_t got = ask(&question, answer, sizeof answer);
+        return got > 0 && read_answer(answer, got, counts);
 }
 
 static uint64_t
@@ -182,15 +202,57 @@ fingerprint_of(int fd, uint64_t salt, bool unread)
         return out | in | waiting ? mix(mix(mix(salt + 1) + out) + in) + waiting : 0;
 }
 
+/* Whether the socket at `far` has datagrams that it has not read.  Source: net/ipv4/udp_diag.c in Linux, which takes the two ends
+ * the other way round than for TCP. */
+static bool
+has_unread_datagrams(int fd, const struct sockaddr_storage *far)
+{
+        struct question question = question_about(far, IPPROTO_UDP, 0);
+        _Alignas(struct nlmsghdr) char answer[2048];
+        struct sockaddr_storage near;
+        socklen_t size = sizeof near;
+
+        if (getsockname(fd, (struct sockaddr *)&near, &size) < 0)
+                return false;
+        question.body.id.idiag_sport = port_of(&near);
+        question.body.id.idiag_dport = port_of(far);
+        memcpy(question.body.id.idiag_src, host_of(far), host_size(far));
+        memcpy(question.body.id.idiag_dst, host_of(far), host_size(far));
+        size_t got = ask(&question, answer, sizeof answer);
+        const struct nlmsghdr *header = (const struct nlmsghdr *)answer;
+        const struct inet_diag_msg *socket = NLMSG_DATA(header);
+        return got >= NLMSG_SPACE(sizeof *socket) && header->nlmsg_type == SOCK_DIAG_BY_FAMILY && socket->idiag_rqueue > 0;
+}
+
+/* The same for a socket of datagrams.  It does not count how many there are: otherwise each attempt to ask a deaf socket would be
+ * another fingerprint. */
+static uint64_t
+fingerprint_of_datagrams(const struct weir__source *source, weir__inflight_far_fn *far_of, uint64_t salt)
+{
+        struct sockaddr_storage far;
+        uint64_t sum = 0;
+
+        for (unsigned i = 0; far_of(source, i, &far); i++)
+                if (is_loopback(&far) && has_unread_datagrams(source->fd, &far))
+                        sum += mix(mix(salt + 1) + port_of(&far));
+        return sum;
+}
+
 static uint64_t
 fingerprint(const struct weir__poller *poller, bool unread)
 {
+        weir__inflight_far_fn *far_of = atomic_load_explicit(&weir__inflight_far, memory_order_relaxed);
         uint64_t sum = 0;
 
-        for (uint32_t i = 0; i < poller->slot_count; i++)
-                if (poller->slots[i].source)
-                        sum += fingerprint_of(poller->slots[i].source->fd, (uint64_t)poller->slots[i].generation << 32 | i,
-                                              unread);
+        for (uint32_t i = 0; i < poller->slot_count; i++) {
+                const struct weir__source *source = poller->slots[i].source;
+                uint64_t salt = (uint64_t)poller->slots[i].generation << 32 | i;
+
+                if (source)
+                        sum += fingerprint_of(source->fd, salt, unread);
+                if (source && unread && far_of)
+                        sum += fingerprint_of_datagrams(source, far_of, salt);
+        }
         return sum;
 }
 
@@ -200,6 +262,7 @@ weir__inflight_has_bytes(const struct weir__poller *poller, bool unread)
         uint64_t now = fingerprint(poller, unread);
 
         if (now == 0 || now == inflight.given_up) {
+                inflight.given_up = now; /* all was read: time waits for the same again */
                 inflight.fingerprint = 0;
                 return false;
         }

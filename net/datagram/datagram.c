@@ -1,0 +1,407 @@
+/* net/datagram/datagram.c: datagrams in memory, and the calls of the system that move them.
+ *
+ * Threads: a datagram belongs to one thread at a time.  The room of a poller is its owner's.
+ * Locks:   none. */
+#include "net/datagram/datagram.h"
+
+#include <errno.h>
+#include <linux/errqueue.h>
+#include <netinet/in.h>
+#include <netinet/udp.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "kernel/loop/poller.h"
+#include "kernel/memory/memory.h"
+
+#ifndef UDP_SEGMENT
+#define UDP_SEGMENT 103
+#endif
+#ifndef IPV6_RECVERR
+#define IPV6_RECVERR 25
+#endif
+
+#define SEGMENT_MOST 1472 /* bytes: a longer one does not fit into a packet of Ethernet, and the system refuses to make it */
+
+/* -- memory -- */
+
+static size_t
+memory_of(size_t size)
+{
+        return sizeof(struct weir__datagram) + size + 1;
+}
+
+struct weir__datagram *
+weir__datagram_new(const struct weir_udp_address *name, const void *data, size_t size)
+{
+        struct weir__datagram *datagram = size < SIZE_MAX / 2 ? weir__alloc(memory_of(size)) : NULL;
+
+        if (!datagram)
+                return NULL;
+        datagram->next = NULL;
+        datagram->name.size = 0;
+        datagram->size = size;
+        datagram->is_truncated = false;
+        if (name)
+                datagram->name = *name;
+        if (data)
+                memcpy(datagram->data, data, size);
+        datagram->data[size] = '\0';
+        return datagram;
+}
+
+void
+weir__datagram_free(struct weir__datagram *datagram)
+{
+        if (datagram)
+                weir__free(datagram, memory_of(datagram->size));
+}
+
+void
+weir__datagrams_append(struct weir__datagrams *list, struct weir__datagram *datagram)
+{
+        datagram->next = NULL;
+        if (list->last)
+                list->last->next = datagram;
+        else
+                list->first = datagram;
+        list->last = datagram;
+        list->count++;
+}
+
+void
+weir__datagrams_prepend(struct weir__datagrams *list, struct weir__datagram *datagram)
+{
+        datagram->next = list->first;
+        list->first = datagram;
+        if (!list->last)
+                list->last = datagram;
+        list->count++;
+}
+
+struct weir__datagram *
+weir__datagrams_pop(struct weir__datagrams *list)
+{
+        struct weir__datagram *datagram = list->first;
+
+        if (!datagram)
+                return NULL;
+        list->first = datagram->next;
+        if (!list->first)
+                list->last = NULL;
+        list->count--;
+        return datagram;
+}
+
+void
+weir__datagrams_free(struct weir__datagrams *list)
+{
+        struct weir__datagram *datagram;
+
+        while ((datagram = weir__datagrams_pop(list)))
+                weir__datagram_free(datagram);
+}
+
+/* -- names, as the system has them -- */
+
+/* An address of IPv4 in an address of IPv6.  Source: RFC 4291, section 2.5.5.2. */
+static socklen_t
+name_for(int family, const struct weir_udp_address *from, struct sockaddr_storage *to)
+{
+        const struct sockaddr_in *four = (const struct sockaddr_in *)from->name;
+        struct sockaddr_in6 *six = (struct sockaddr_in6 *)to;
+
+        if (family != AF_INET6 || from->size < sizeof *four || four->sin_family != AF_INET) {
+                memcpy(to, from->name, from->size);
+                return from->size;
+        }
+        memset(six, 0, sizeof *six);
+        six->sin6_family = AF_INET6;
+        six->sin6_port = four->sin_port;
+        six->sin6_addr.s6_addr[10] = six->sin6_addr.s6_addr[11] = 0xff;
+        memcpy(&six->sin6_addr.s6_addr[12], &four->sin_addr, sizeof four->sin_addr);
+        return sizeof *six;
+}
+
+void
+weir__datagram_unmap(struct weir_udp_address *address)
+{
+        const struct sockaddr_in6 *six = (const struct sockaddr_in6 *)address->name;
+        struct sockaddr_in four = {.sin_family = AF_INET};
+
+        if (address->size < sizeof *six || six->sin6_family != AF_INET6 || !IN6_IS_ADDR_V4MAPPED(&six->sin6_addr))
+                return;
+        four.sin_port = six->sin6_port;
+        memcpy(&four.sin_addr, &six->sin6_addr.s6_addr[12], sizeof four.sin_addr);
+        memset(address->name, 0, sizeof address->name);
+        memcpy(address->name, &four, sizeof four);
+        address->size = sizeof four;
+}
+
+/* -- receiving -- */
+
+/* Owner of the poller only. */
+struct room {
+        unsigned sockets; /* that have joined */
+        char *memory;
+        struct mmsghdr messages[WEIR__DATAGRAMS_ONCE];
+        struct iovec parts[WEIR__DATAGRAMS_ONCE];
+        struct sockaddr_storage names[WEIR__DATAGRAMS_ONCE];
+};
+
+static struct room *rooms[WEIR__POLLERS_MAX];
+
+static struct room *
+make_room(void)
+{
+        struct room *room = calloc(1, sizeof *room);
+
+        if (!room)
+                return NULL;
+        room->memory = mmap(NULL, (size_t)WEIR__DATAGRAMS_ONCE * WEIR__DATAGRAM_MAX, PROT_READ | PROT_WRITE,
+                            MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+        if (room->memory == MAP_FAILED) {
+                free(room);
+                return NULL;
+        }
+        return room;
+}
+
+int
+weir__datagram_room_join(unsigned poller)
+{
+        if (!rooms[poller])
+                rooms[poller] = make_room();
+        if (!rooms[poller])
+                return -ENOMEM;
+        rooms[poller]->sockets++;
+        return 0;
+}
+
+void
+weir__datagram_room_leave(unsigned poller)
+{
+        struct room *room = rooms[poller];
+
+        if (--room->sockets)
+                return;
+        munmap(room->memory, (size_t)WEIR__DATAGRAMS_ONCE * WEIR__DATAGRAM_MAX);
+        free(room);
+        rooms[poller] = NULL;
+}
+
+static struct weir__datagram *
+copy_of(const struct room *room, int index)
+{
+        const struct msghdr *header = &room->messages[index].msg_hdr;
+        size_t size = room->messages[index].msg_len;
+        struct weir__datagram *datagram = weir__datagram_new(NULL, header->msg_iov->iov_base, size);
+
+        if (!datagram)
+                return NULL;
+        datagram->is_truncated = header->msg_flags & MSG_TRUNC;
+        if (header->msg_namelen > sizeof(sa_family_t) && header->msg_namelen <= sizeof datagram->name.name) {
+                datagram->name.size = header->msg_namelen;
+                memset(datagram->name.name, 0, sizeof datagram->name.name);
+                memcpy(datagram->name.name, header->msg_name, header->msg_namelen);
+                weir__datagram_unmap(&datagram->name);
+        }
+        return datagram;
+}
+
+int
+weir__datagrams_receive(unsigned poller, int fd, size_t max, unsigned most, struct weir__datagrams *list, unsigned *lost)
+{
+        struct room *room = rooms[poller];
+        int count;
+
+        most = most < WEIR__DATAGRAMS_ONCE ? most : WEIR__DATAGRAMS_ONCE;
+        for (unsigned i = 0; i < most; i++) {
+                room->parts[i] = (struct iovec){.iov_base = room->memory + (size_t)i * WEIR__DATAGRAM_MAX, .iov_len = max};
+                room->messages[i].msg_hdr = (struct msghdr){.msg_name = &room->names[i],
+                                                            .msg_namelen = sizeof room->names[i],
+                                                            .msg_iov = &room->parts[i],
+                                                            .msg_iovlen = 1};
+        }
+        do {
+                count = recvmmsg(fd, room->messages, most, MSG_DONTWAIT, NULL);
+        } while (count < 0 && errno == EINTR);
+        if (count < 0)
+                return -errno;
+        *lost = 0;
+        for (int i = 0; i < count; i++) {
+                struct weir__datagram *datagram = copy_of(room, i);
+
+                if (datagram)
+                        weir__datagrams_append(list, datagram);
+                else
+                        ++*lost;
+        }
+        return count;
+}
+
+/* -- sending -- */
+
+struct control {
+        _Alignas(struct cmsghdr) char bytes[CMSG_SPACE(sizeof(uint16_t))];
+};
+
+/* What a call of the system sends. */
+struct outgoing {
+        struct mmsghdr messages[WEIR__DATAGRAMS_ONCE];
+        struct iovec parts[WEIR__DATAGRAMS_ONCE];
+        struct sockaddr_storage names[WEIR__DATAGRAMS_ONCE];
+        struct control controls[WEIR__DATAGRAMS_ONCE];
+        unsigned count; /* messages */
+};
+
+static bool
+has_same_name(const struct weir__datagram *one, const struct weir__datagram *other)
+{
+        return one->name.size == other->name.size && memcmp(one->name.name, other->name.name, one->name.size) == 0;
+}
+
+/* How many datagrams from that one on, at most `most`, one message may have: all of one size, except that the last one may be
+ * shorter. */
+static unsigned
+run_from(const struct weir__datagram *first, unsigned most)
+{
+        const struct weir__datagram *datagram = first;
+        unsigned count = 1;
+        size_t bytes = first->size;
+
+        if (first->size == 0 || first->size > SEGMENT_MOST)
+                return 1;
+        while (count < most && datagram->size == first->size && (datagram = datagram->next) && datagram->size > 0 &&
+               datagram->size <= first->size && has_same_name(datagram, first)) {
+                bytes += datagram->size;
+                if (bytes > UINT16_MAX - 100) /* with the headers */
+                        break;
+                count++;
+        }
+        return count;
+}
+
+static void
+mark_segments(struct msghdr *header, struct control *control, size_t size)
+{
+        uint16_t segment = (uint16_t)size;
+
+        header->msg_control = control->bytes;
+        header->msg_controllen = sizeof control->bytes;
+        struct cmsghdr *part = CMSG_FIRSTHDR(header);
+        part->cmsg_level = SOL_UDP;
+        part->cmsg_type = UDP_SEGMENT;
+        part->cmsg_len = CMSG_LEN(sizeof segment);
+        memcpy(CMSG_DATA(part), &segment, sizeof segment);
+}
+
+static void
+prepare(struct outgoing *out, int family, const struct weir__datagram *datagram, bool should_join)
+{
+        out->count = 0;
+        for (unsigned i = 0, run; i < WEIR__DATAGRAMS_ONCE && datagram; i += run) {
+                struct msghdr *header = &out->messages[out->count].msg_hdr;
+
+                run = should_join ? run_from(datagram, WEIR__DATAGRAMS_ONCE - i) : 1;
+                *header = (struct msghdr){.msg_iov = &out->parts[i], .msg_iovlen = run};
+                if (datagram->name.size) {
+                        header->msg_name = &out->names[out->count];
+                        header->msg_namelen = name_for(family, &datagram->name, &out->names[out->count]);
+                }
+                if (run > 1)
+                        mark_segments(header, &out->controls[out->count], datagram->size);
+                for (unsigned part = i; part < i + run; part++, datagram = datagram->next)
+                        out->parts[part] = (struct iovec){.iov_base = (void *)datagram->data, .iov_len = datagram->size};
+                out->count++;
+        }
+}
+
+static int
+send_prepared(int fd, struct outgoing *out)
+{
+        int sent;
+
+        do {
+                sent = sendmmsg(fd, out->messages, out->count, MSG_DONTWAIT | MSG_NOSIGNAL);
+        } while (sent < 0 && errno == EINTR);
+        return sent < 0 ? -errno : sent;
+}
+
+int
+weir__datagram_send(int fd, int family, const struct weir__datagram *datagram)
+{
+        struct sockaddr_storage name;
+        ssize_t sent;
+        socklen_t size = datagram->name.size ? name_for(family, &datagram->name, &name) : 0;
+
+        do {
+                sent = sendto(fd, datagram->data, datagram->size, MSG_DONTWAIT | MSG_NOSIGNAL,
+                              size ? (struct sockaddr *)&name : NULL, size);
+        } while (sent < 0 && errno == EINTR);
+        return sent < 0 ? -errno : 0;
+}
+
+int
+weir__datagrams_send(int fd, int family, struct weir__datagrams *list)
+{
+        bool may_join = family != AF_UNIX && list->count > 1;
+        struct outgoing out;
+        int count = 0;
+
+        if (list->count == 1) {
+                count = weir__datagram_send(fd, family, list->first);
+                if (count == 0)
+                        weir__datagram_free(weir__datagrams_pop(list));
+                return count < 0 ? count : 1;
+        }
+        prepare(&out, family, list->first, may_join);
+        int sent = send_prepared(fd, &out);
+        if (sent < 0 && sent != -EAGAIN &&
+            out.messages[0].msg_hdr.msg_iovlen > 1) { /* such as no room in a packet, or no offload */
+                prepare(&out, family, list->first, false);
+                sent = send_prepared(fd, &out);
+        }
+        for (int i = 0; i < sent; i++)
+                for (size_t part = 0; part < out.messages[i].msg_hdr.msg_iovlen; part++, count++)
+                        weir__datagram_free(weir__datagrams_pop(list));
+        return sent < 0 ? sent : count;
+}
+
+/* -- errors that hosts report -- */
+
+bool
+weir__datagram_error(int fd, struct weir_udp_address *to, int *error)
+{
+        struct sockaddr_storage name;
+        _Alignas(struct cmsghdr) char control[512];
+        char byte;
+        struct iovec part = {.iov_base = &byte, .iov_len = 1};
+        struct msghdr header = {.msg_name = &name,
+                                .msg_namelen = sizeof name,
+                                .msg_iov = &part,
+                                .msg_iovlen = 1,
+                                .msg_control = control,
+                                .msg_controllen = sizeof control};
+
+        if (recvmsg(fd, &header, MSG_ERRQUEUE | MSG_DONTWAIT) < 0)
+                return false;
+        *error = 0;
+        memset(to, 0, sizeof *to);
+        if (header.msg_namelen <= sizeof to->name) {
+                to->size = header.msg_namelen;
+                memcpy(to->name, &name, header.msg_namelen);
+                weir__datagram_unmap(to);
+        }
+        for (struct cmsghdr *each = CMSG_FIRSTHDR(&header); each; each = CMSG_NXTHDR(&header, each)) {
+                struct sock_extended_err what;
+
+                if ((each->cmsg_level != SOL_IP || each->cmsg_type != IP_RECVERR) &&
+                    (each->cmsg_level != SOL_IPV6 || each->cmsg_type != IPV6_RECVERR))
+                        continue;
+                memcpy(&what, CMSG_DATA(each), sizeof what);
+                *error = -(int)what.ee_errno;
+        }
+        return true;
+}
