@@ -33,9 +33,9 @@ typedef struct weir_fd weir_fd;
  * closes it.  One object serves all tasks of a descriptor.
  *
  * Owner:   the caller, until weir_fd_forget.
- * Result:  NULL with errno EBADF: the descriptor is not open; EPERM: it is a regular file or a
- *          directory, which is always ready (the tasks of weir/file.h read those); ENOMEM; ECHILD in
- *          a forked child.  Tasks of a NULL object fail at their start.
+ * Result:  NULL with errno EBADF: the number is negative; ENOMEM; ECHILD in a forked child.  Tasks
+ *          of a NULL object fail at their start.  Whether the descriptor is open, and can be waited
+ *          for, the first task finds out.
  * Threads: any.  It works before the runtime has started. */
 WEIR_API weir_fd *weir_fd_new(int fd);
 
@@ -43,10 +43,11 @@ WEIR_API weir_fd *weir_fd_new(int fd);
  * that were made and are started later.  From the return on, the descriptor may be closed, and its
  * number may be used again.  Accepts NULL.
  *
- * A descriptor that is closed without this call is noticed when a task begins to wait, when another
- * object is made for the same number, and about 1, 10, 100 seconds and so on after it was waited for
- * first.  The tasks end with -EBADF, and the log has an error.  On the virtual clock only the first
- * two happen.
+ * A descriptor that is closed without this call is noticed when another task begins to wait for it,
+ * when a task begins to wait for its number by another object of the same poller, and about 1, 10,
+ * 100 seconds and so on after it was waited for first.  The tasks end with -EBADF, and the log has
+ * an error.  On the virtual clock, which has one poller, only the first two happen.  Another file
+ * that has got the number is not disturbed.
  *
  * Owner:   takes the object over.
  * Threads: any, also inside callbacks of its tasks.  Never blocks. */
@@ -60,8 +61,9 @@ WEIR_API void weir_fd_forget(weir_fd *fd);
  * Owner:   the caller, until the task is consumed.
  * Result:  NULL when out of memory; every consumer accepts NULL.  For a NULL object the task's
  *          start, run or push reports -EBADF.  The task's status: 0: it is readable; -EBADF: the
- *          object was given up, or the descriptor was closed; -EINTR: weir_fd_wake; -EPERM: the
- *          system cannot wait for such a descriptor; -EEXIST: the descriptor has another weir_fd;
+ *          object was given up, or the descriptor is not open; -EINTR: weir_fd_wake; -EPERM: it
+ *          is a regular file, a directory or another file that is always ready (the tasks of
+ *          weir/file.h read files); -EEXIST: the descriptor has another weir_fd;
  *          -ENOMEM or -ENOSPC: the system has no room to watch another descriptor; -ECANCELED,
  *          -ETIMEDOUT or -ESHUTDOWN if its series ended before.
  * Threads: any. */

@@ -31,10 +31,16 @@ struct fd_task {
 };
 
 static void
+unref_some(struct weir_fd *fd, unsigned count)
+{
+        if (atomic_fetch_sub_explicit(&fd->references, count, memory_order_acq_rel) == count)
+                weir__free(fd, sizeof *fd);
+}
+
+static void
 unref(struct weir_fd *fd)
 {
-        if (atomic_fetch_sub_explicit(&fd->references, 1, memory_order_acq_rel) == 1)
-                weir__free(fd, sizeof *fd);
+        unref_some(fd, 1);
 }
 
 static struct weir_fd *
@@ -47,10 +53,15 @@ ref(struct weir_fd *fd)
 static struct weir__poller *
 poller_of(const struct weir_fd *fd)
 {
-        return weir__poller_at(fd->poller);
+        return weir__poller_at(atomic_load_explicit(&fd->poller, memory_order_relaxed));
 }
 
 /* -- the owner of the poller -- */
+
+static void ready(struct weir__source *source, uint32_t events);
+static void shut_down(struct weir__source *source);
+
+static const struct weir__source_ops source_ops = {.ready = ready, .shutdown = shut_down, .destroy = shut_down};
 
 /* Ends the tasks that wait for one of the events.  Returns the events that the others wait for. */
 static uint32_t
@@ -81,20 +92,28 @@ end_waits(struct weir_fd *fd, int status)
         (void)end_some(fd, UINT32_MAX, status);
 }
 
+/* Under the lock.  Returns whether it was registered: then there is a reference to give up. */
+static bool
+unregister(struct weir_fd *fd)
+{
+        if (!fd->is_registered)
+                return false;
+        fd->is_registered = false;
+        fd->armed = 0;
+        weir__source_remove(poller_of(fd), &fd->source);
+        return true;
+}
+
 /* Epoll does not watch it any more.  May free it. */
 static void
 leave_poller(struct weir_fd *fd, int status)
 {
         end_waits(fd, status);
         weir__lock(&fd->lock);
-        bool was_registered = fd->is_registered;
-        fd->is_registered = false;
-        fd->armed = 0;
+        bool was_registered = unregister(fd);
         weir__unlock(&fd->lock);
-        if (!was_registered)
-                return;
-        weir__source_remove(poller_of(fd), &fd->source);
-        unref(fd);
+        if (was_registered)
+                unref(fd);
 }
 
 /* The program has closed the descriptor without a word. */
@@ -114,8 +133,6 @@ arm(struct weir_fd *fd, uint32_t events)
 
         if (fd->is_over)
                 return -EBADF;
-        if (fd->is_registered && events == fd->armed)
-                return 0;
         if (fd->is_registered)
                 failed = weir__source_rearm(poller_of(fd), &fd->source, events | EPOLLONESHOT);
         else
@@ -133,40 +150,83 @@ arm(struct weir_fd *fd, uint32_t events)
         return 0;
 }
 
+static const char *
+what_is(int fd)
+{
+        struct stat status;
+        int failed = fstat(fd, &status);
+
+        return !failed && S_ISREG(status.st_mode)   ? "it is a regular file, which the tasks of weir/file.h read"
+               : !failed && S_ISDIR(status.st_mode) ? "it is a directory"
+                                                    : "it is a file that is always ready";
+}
+
 /* Says why epoll does not take it, if that is the program's mistake.  Returns the status. */
 static int
 say_refused(const struct weir_fd *fd, int failed)
 {
         static struct weir__log_limit limit;
-        const char *reason = failed == -EPERM ? "it is a file that is always ready: expected a socket, pipe, terminal or the like"
-                             : failed == -EEXIST ? "it has another weir_fd: expected one for all its tasks"
-                                                 : NULL;
+        int number = fd->source.fd;
 
-        if (reason)
-                weir__log_limited(&limit, WEIR_LOG_ERROR, "descriptor %d cannot be waited for: %s", fd->source.fd, reason);
+        if (failed == -EPERM)
+                weir__log_limited(&limit, WEIR_LOG_ERROR,
+                                  "descriptor %d cannot be waited for: %s: expected a socket, pipe, terminal or the like", number,
+                                  what_is(number));
+        else if (failed == -EEXIST)
+                weir__log_limited(&limit, WEIR_LOG_ERROR,
+                                  "descriptor %d cannot be waited for: it has another weir_fd: expected one for all its tasks",
+                                  number);
         return failed;
 }
 
-/* As arm; the lock is not held. */
-static int
-arm_and_say(struct weir_fd *fd, uint32_t events)
+/* Has another object been registered for the number since?  Then this one was closed before that. */
+static void
+end_displaced(struct weir__source *source)
 {
+        struct weir_fd *fd = (struct weir_fd *)source;
+
+        if (!source || source->ops != &source_ops)
+                return;
+        weir__lock(&fd->lock);
+        bool was_over = fd->is_over;
+        fd->is_over = true;
+        weir__unlock(&fd->lock);
+        if (!was_over)
+                was_closed(fd);
+}
+
+/* As arm; the lock is not held.  Ends the tasks that wait if the descriptor was closed. */
+static int
+ask(struct weir_fd *fd, uint32_t events)
+{
+        struct weir__source *before = fd->is_registered ? NULL : weir__source_of_number(poller_of(fd), fd->source.fd);
+
         weir__lock(&fd->lock);
         int failed = arm(fd, events);
         weir__unlock(&fd->lock);
+        if (!failed)
+                end_displaced(before);
         if (failed != -ESTALE)
                 return say_refused(fd, failed);
         was_closed(fd);
         return -EBADF;
 }
 
+/* Asks once more for what tasks wait for already.  They end if that fails. */
+static bool
+ask_again(struct weir_fd *fd, uint32_t events)
+{
+        int failed = ask(fd, events);
+
+        if (failed)
+                end_waits(fd, failed);
+        return !failed;
+}
+
 static bool
 check(struct weir_fd *fd)
 {
-        uint32_t events = fd->armed;
-
-        fd->armed = 0; /* it is asked for again */
-        return arm_and_say(fd, events) == 0;
+        return ask_again(fd, fd->armed);
 }
 
 static int
@@ -178,7 +238,7 @@ try(struct weir__io_task *io)
 
         if (weir__phase_is_stopping())
                 return -ESHUTDOWN;
-        int failed = arm_and_say(fd, fd->armed | task->events);
+        int failed = ask(fd, fd->armed | task->events);
         if (failed)
                 return failed;
         weir__list_append(&fd->waits, &task->link);
@@ -211,7 +271,7 @@ ready(struct weir__source *source, uint32_t events)
         fd->armed = 0;
         uint32_t left = end_some(fd, events & TROUBLE ? UINT32_MAX : events, 0);
         if (left)
-                (void)arm_and_say(fd, left);
+                (void)ask_again(fd, left);
 }
 
 static void
@@ -219,8 +279,6 @@ shut_down(struct weir__source *source)
 {
         leave_poller((struct weir_fd *)source, -ESHUTDOWN);
 }
-
-static const struct weir__source_ops source_ops = {.ready = ready, .shutdown = shut_down, .destroy = shut_down};
 
 static void
 carry_out(struct weir__work *work)
@@ -243,13 +301,22 @@ static const struct weir__work_ops order_ops = {.run = carry_out};
 
 /* -- any thread -- */
 
+/* Under the lock.  It may have been made before the start, or in an earlier runtime. */
+static void
+find_home(struct weir_fd *fd)
+{
+        if (atomic_load_explicit(&fd->poller, memory_order_relaxed) >= weir__pollers_count())
+                atomic_store_explicit(&fd->poller, (uint8_t)weir__worker_home_poller(), memory_order_relaxed);
+}
+
 /* Under the lock.  Returns whether the caller has to deliver `work`.  While the runtime ends there is nothing to do: it ends the
  * tasks itself. */
 static bool
 give_order(struct weir_fd *fd, enum order order)
 {
-        if (!fd->is_registered || (!fd->orders && weir__runtime_enter() != 0))
+        if (!fd->orders && weir__runtime_enter() != 0)
                 return false;
+        find_home(fd);
         bool is_first = !fd->orders;
         fd->orders |= (uint8_t)order;
         if (is_first)
@@ -263,9 +330,9 @@ start(struct weir_task *task)
         struct weir_fd *fd = ((struct fd_task *)task)->fd;
 
         weir__lock(&fd->lock);
-        if (fd->poller >= weir__pollers_count()) /* it was made before the start, or in an earlier runtime */
-                fd->poller = (uint8_t)weir__worker_home_poller();
-        task->poller = fd->poller;
+        fd->is_used = true;
+        find_home(fd);
+        task->poller = atomic_load_explicit(&fd->poller, memory_order_relaxed);
         weir__unlock(&fd->lock);
         weir__io_start(task);
 }
@@ -294,23 +361,16 @@ static const struct weir__io_ops fd_ops = {
 
 /* -- the public face -- */
 
+/* Whether the number is an open one, and what it is, only the first wait finds out: each look would be a system call more. */
 static int
 fault_of(int fd)
 {
-        struct stat status;
-
         if (weir__phase_is_forked())
                 return ECHILD;
-        if (fstat(fd, &status) < 0) {
-                weir__log_refusal("weir_fd_new: descriptor %d: expected an open one", fd);
-                return EBADF;
-        }
-        if (!S_ISREG(status.st_mode) && !S_ISDIR(status.st_mode))
+        if (fd >= 0)
                 return 0;
-        weir__log_refusal("weir_fd_new: descriptor %d is a %s, which is always ready: expected a socket, pipe, terminal or the "
-                          "like; the tasks of weir/file.h read files",
-                          fd, S_ISDIR(status.st_mode) ? "directory" : "regular file");
-        return EPERM;
+        weir__log_refusal("weir_fd_new: descriptor %d: expected an open one", fd);
+        return EBADF;
 }
 
 weir_fd *
@@ -328,35 +388,79 @@ weir_fd_new(int fd)
                                  .lock = WEIR__LOCK_INITIALIZER(WEIR__RANK_LEAF),
                                  .poller = (uint8_t)weir__worker_home_poller(),
                                  .work = {.ops = &order_ops}};
-        weir__list_prepare(&self->waits);
         return self;
 }
 
+/* Keeps the poller of the descriptor, if the calling thread owns that now. */
+static bool
+pin_owner(const struct weir_fd *fd)
+{
+        const struct weir__worker *worker = weir__worker_self();
+
+        return worker && worker->poller == poller_of(fd) && (weir__pin() || weir__pin_in_doubt());
+}
+
+/* On the owner, without tasks that wait: nobody else has to do anything. */
+static bool
+forget_at_once(struct weir_fd *fd)
+{
+        if (!weir__list_is_empty(&fd->waits))
+                return false;
+        unregister(fd);
+        return true;
+}
+
+/* Under the lock.  Returns whether the caller has to deliver `work`. */
+static bool
+forget(struct weir_fd *fd, bool is_owner, unsigned *references)
+{
+        bool was_registered = fd->is_registered;
+
+        if (was_registered && !fd->is_over)
+                weir__source_forget(poller_of(fd), &fd->source);
+        fd->is_over = true;
+        if (!was_registered)
+                return false;
+        if (!is_owner || !forget_at_once(fd))
+                return give_order(fd, ORDER_FORGET);
+        ++*references;
+        return false;
+}
+
+/* A child has the parent's epoll, and perhaps the lock of a thread that it has not: it changes nothing. */
 void
 weir_fd_forget(weir_fd *fd)
 {
+        unsigned references = 1; /* to give up */
+
         if (!fd)
                 return;
         weir__references_expect(fd, &fd->references, "weir_fd_forget");
-        weir__lock(&fd->lock);
-        if (fd->is_registered && !fd->is_over && !weir__phase_is_forked()) /* a child has the parent's epoll */
-                epoll_ctl(poller_of(fd)->epoll_fd, EPOLL_CTL_DEL, fd->source.fd, NULL);
-        fd->is_over = true;
-        bool is_first = give_order(fd, ORDER_FORGET);
-        weir__unlock(&fd->lock);
-        if (is_first)
-                weir__deliver(poller_of(fd), &fd->work);
-        unref(fd);
+        if (!weir__phase_is_forked()) {
+                bool is_owner = pin_owner(fd); /* before the lock is held: it may wait for the watchdog */
+
+                weir__lock(&fd->lock);
+                bool is_first = forget(fd, is_owner, &references);
+                weir__unlock(&fd->lock);
+                if (is_owner)
+                        weir__unpin();
+                if (is_first)
+                        weir__deliver(poller_of(fd), &fd->work);
+        }
+        unref_some(fd, references);
 }
 
+/* A task that was started before may be on its way, so the order is for all that were ever used. */
 void
 weir_fd_wake(weir_fd *fd)
 {
         if (!fd)
                 return;
         weir__references_expect(fd, &fd->references, "weir_fd_wake");
+        if (weir__phase_is_forked())
+                return;
         weir__lock(&fd->lock);
-        bool is_first = give_order(fd, ORDER_WAKE);
+        bool is_first = fd->is_used && give_order(fd, ORDER_WAKE);
         weir__unlock(&fd->lock);
         if (is_first)
                 weir__deliver(poller_of(fd), &fd->work);

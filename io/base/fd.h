@@ -18,16 +18,19 @@ struct weir_fd {
 
         struct weir__lock lock; /* rank LEAF */
 
+        /* Written under the lock.  Constant while it is registered, or a task or an order is on its way. */
+        _Atomic uint8_t poller;
+
         /* Guarded by lock. */
-        uint8_t poller;     /* constant while it is registered, or a task is on its way */
         bool is_over;       /* the program has forgotten it, or closed the descriptor */
+        bool is_used;       /* a task was started */
         bool is_registered; /* written by the owner of the poller */
-        uint8_t orders;     /* bits of enum weir__fd_order that `work` has not carried out */
+        uint8_t orders;     /* bits of enum order that `work` has not carried out */
 
         struct weir__work work; /* belongs to the thread that has set the first of the orders, then to the owner */
 
         /* Owner of the poller only. */
-        uint32_t armed;           /* the events for which epoll was asked; each answer takes them back */
+        uint32_t armed;           /* the events for which epoll was asked last; each answer takes them back */
         struct weir__list waits;  /* tasks */
         struct weir__link waited; /* in the list of its poller, while a task waits: fd_closed.c */
 };

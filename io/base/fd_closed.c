@@ -93,14 +93,15 @@ weir__fd_begin_looks(struct weir_fd *fd, struct weir__poller *poller, bool is_fi
         weir__list_append(&looks->waited, &fd->waited);
         looks->count++;
         looks->check = check;
-        if ((is_first || !looks->is_set) && !weir__clock_is_virtual())
+        bool is_soon = looks->is_set && looks->interval == FIRST_LOOK;
+        if ((is_first || !looks->is_set) && !is_soon && !weir__clock_is_virtual())
                 look_after(looks, FIRST_LOOK);
 }
 
 void
 weir__fd_end_looks(struct weir_fd *fd)
 {
-        struct looks *looks = &all[weir__poller_at(fd->poller)->index];
+        struct looks *looks = &all[weir__poller_at(atomic_load_explicit(&fd->poller, memory_order_relaxed))->index];
 
         if (!weir__link_is_used(&fd->waited))
                 return;

@@ -70,11 +70,9 @@ weir__poller_close(struct weir__poller *poller)
         poller->epoll_fd = poller->watch.timer_fd = -1;
         weir__sleep_close(poller);
         weir__clock_timers_close(poller);
-        free(poller->slots);
+        weir__sources_close(poller);
         free(poller->scratch);
-        poller->slots = NULL;
         poller->scratch = NULL;
-        poller->slot_count = 0;
 }
 
 /* -- what others deliver -- */

@@ -67,6 +67,8 @@ struct weir__poller {
          * had the lock before it sleeps. */
         _Atomic bool has_bulk_given;
 
+        _Atomic(struct weir__source_numbers *) numbers; /* written by the owner; any thread may read it: kernel/loop/source.h */
+
         /* Owner only. */
         _Alignas(64) struct weir__ready ready;
         struct weir__sleep_state sleep;

@@ -4,7 +4,7 @@
  * Locks:   none.
  *
  * Edge-triggered, registered once.  A source that is removed leaves a slot of another generation, so an event that was on its way
- * finds no source. */
+ * finds no source.  Other threads read the table of numbers. */
 #include "kernel/loop/source.h"
 
 #include <errno.h>
@@ -14,6 +14,7 @@
 #include "kernel/loop/poller.h"
 #include "kernel/data/prefetch.h"
 
+#define NUMBERS_FIRST  64
 #define PREFETCH_BYTES 384 /* bytes from a source on, of a connection for example, that its event will use */
 
 static int
@@ -22,6 +23,12 @@ control(const struct weir__poller *poller, int operation, int fd, uint32_t event
         struct epoll_event event = {.events = events | EPOLLET, .data.u64 = data};
 
         return epoll_ctl(poller->epoll_fd, operation, fd, &event) < 0 ? -errno : 0;
+}
+
+static uint32_t
+slot_of_number(const struct weir__source_numbers *numbers, int fd)
+{
+        return atomic_load_explicit(&numbers->slots[fd], memory_order_relaxed);
 }
 
 int
@@ -52,6 +59,41 @@ grow_slots(struct weir__poller *poller)
         return 0;
 }
 
+/* Other threads may be reading the table, so it stays until the poller is closed. */
+static int
+grow_numbers(struct weir__poller *poller, uint32_t least)
+{
+        struct weir__source_numbers *older = atomic_load_explicit(&poller->numbers, memory_order_relaxed);
+        uint32_t count = older ? older->count : NUMBERS_FIRST;
+
+        while (count <= least)
+                count *= 2;
+        struct weir__source_numbers *numbers = malloc(sizeof *numbers + count * sizeof *numbers->slots);
+        if (!numbers)
+                return -ENOMEM;
+        numbers->older = older;
+        numbers->count = count;
+        for (uint32_t i = 0; i < count; i++)
+                atomic_init(&numbers->slots[i], older && i < older->count ? slot_of_number(older, (int)i) : WEIR__SLOT_NONE);
+        atomic_store_explicit(&poller->numbers, numbers, memory_order_release);
+        return 0;
+}
+
+/* Of a descriptor that is registered now. */
+static int
+note_number(struct weir__poller *poller, int fd, uint32_t slot)
+{
+        struct weir__source_numbers *numbers = atomic_load_explicit(&poller->numbers, memory_order_relaxed);
+
+        if (!numbers || (uint32_t)fd >= numbers->count) {
+                if (grow_numbers(poller, (uint32_t)fd) != 0)
+                        return -ENOMEM;
+                numbers = atomic_load_explicit(&poller->numbers, memory_order_relaxed);
+        }
+        atomic_store_explicit(&numbers->slots[fd], slot, memory_order_relaxed);
+        return 0;
+}
+
 int
 weir__source_add(struct weir__poller *poller, struct weir__source *source, uint32_t events)
 {
@@ -63,16 +105,48 @@ weir__source_add(struct weir__poller *poller, struct weir__source *source, uint3
         failed = weir__sources_register(poller, source->fd, events, data_of(poller, poller->free_slot));
         if (failed)
                 return failed;
+        if (note_number(poller, source->fd, poller->free_slot) != 0) {
+                epoll_ctl(poller->epoll_fd, EPOLL_CTL_DEL, source->fd, NULL);
+                return -ENOMEM;
+        }
         source->slot = poller->free_slot;
         poller->free_slot = slot->next_free;
         slot->source = source;
         return 0;
 }
 
+/* Whether no other source was registered for its number since.  Any thread. */
+static bool
+has_its_number(const struct weir__poller *poller, const struct weir__source *source)
+{
+        const struct weir__source_numbers *numbers = atomic_load_explicit(&poller->numbers, memory_order_acquire);
+
+        return slot_of_number(numbers, source->fd) == source->slot;
+}
+
 int
 weir__source_rearm(struct weir__poller *poller, const struct weir__source *source, uint32_t events)
 {
+        if (!has_its_number(poller, source))
+                return -ENOENT;
         return control(poller, EPOLL_CTL_MOD, source->fd, events, data_of(poller, source->slot));
+}
+
+struct weir__source *
+weir__source_of_number(const struct weir__poller *poller, int fd)
+{
+        const struct weir__source_numbers *numbers = atomic_load_explicit(&poller->numbers, memory_order_relaxed);
+        uint32_t slot = numbers && fd >= 0 && (uint32_t)fd < numbers->count ? slot_of_number(numbers, fd) : WEIR__SLOT_NONE;
+        struct weir__source *source = slot < poller->slot_count ? poller->slots[slot].source : NULL;
+
+        return source && source->fd == fd ? source : NULL;
+}
+
+void
+weir__source_forget(const struct weir__poller *poller, const struct weir__source *source)
+{
+        if (has_its_number(poller, source))
+                epoll_ctl(poller->epoll_fd, EPOLL_CTL_DEL, source->fd, NULL);
 }
 
 void
@@ -128,6 +202,23 @@ void
 weir__sources_on_signal(void (*fn)(void))
 {
         on_signal = fn;
+}
+
+void
+weir__sources_close(struct weir__poller *poller)
+{
+        struct weir__source_numbers *numbers = atomic_load_explicit(&poller->numbers, memory_order_relaxed);
+
+        while (numbers) {
+                struct weir__source_numbers *older = numbers->older;
+
+                free(numbers);
+                numbers = older;
+        }
+        atomic_store_explicit(&poller->numbers, NULL, memory_order_relaxed);
+        free(poller->slots);
+        poller->slots = NULL;
+        poller->slot_count = 0;
 }
 
 /* Edge-triggered, so neither eventfds nor timerfds have to be read. */

@@ -2,6 +2,7 @@
 #ifndef WEIR_KERNEL_SOURCE_H
 #define WEIR_KERNEL_SOURCE_H
 
+#include <stdatomic.h>
 #include <stdint.h>
 #include <sys/epoll.h>
 
@@ -33,6 +34,15 @@ struct weir__source_slot {
         uint32_t next_free;
 };
 
+/* The slot of the source that was registered last for each number of a descriptor.  Epoll knows a registration by the number and
+ * the open file.  When a descriptor was closed behind our back and its number belongs to another file, a call for the old source
+ * would change the registration of the new one. */
+struct weir__source_numbers {
+        struct weir__source_numbers *older; /* a smaller one, which others may be reading */
+        uint32_t count;
+        _Atomic uint32_t slots[];
+};
+
 /* Registers a descriptor with epoll, edge-triggered, with that data.  Result: 0 or a negative errno.  The owner, or any thread
  * while the runtime is up. */
 int weir__sources_register(struct weir__poller *poller, int fd, uint32_t events, uint64_t data);
@@ -52,9 +62,19 @@ void weir__source_remove(struct weir__poller *poller, struct weir__source *sourc
 /* The same for a descriptor that others have as well, in this process or another one: epoll would watch it on after close. */
 void weir__source_withdraw(struct weir__poller *poller, struct weir__source *source);
 
+/* The source that was registered last for that number, if it is still there; else NULL.  Owner only. */
+struct weir__source *weir__source_of_number(const struct weir__poller *poller, int fd);
+
+/* Epoll forgets a source, before its descriptor is closed; not when the number belongs to another source by now.  Any thread,
+ * while the owner does not remove the source. */
+void weir__source_forget(const struct weir__poller *poller, const struct weir__source *source);
+
 /* Calls shutdown (or destroy) of every source.  Owner only. */
 void weir__sources_shutdown(struct weir__poller *poller);
 void weir__sources_destroy(struct weir__poller *poller);
+
+/* Frees the tables, when no thread uses them any more. */
+void weir__sources_close(struct weir__poller *poller);
 
 /* Prefetches the sources of events, all at once: with many connections none of them is in the caches.  Owner only. */
 void weir__sources_prefetch(const struct weir__poller *poller, const struct epoll_event *events, int count);
