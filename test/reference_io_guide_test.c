@@ -4,6 +4,7 @@
 #include "test/fixture.h"
 
 #include <errno.h>
+#include <poll.h>
 #include <sys/socket.h>
 
 /* -- weir/fd.h -- */
@@ -11,13 +12,14 @@
 static void
 note_status(weir_task *task, void *status)
 {
-        *(int *)status = weir_task_status(task);
+        *(_Atomic int *)status = weir_task_status(task);
 }
 
 static void
 a_socket_is_waited_for(void)
 {
-        int ends[2], seen = 1, room = 1, urgent = 1, late = 1;
+        _Atomic int seen = 1, room = 1, urgent = 1, late = 1;
+        int ends[2];
 
         CU_ASSERT_FATAL(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, ends) == 0);
         weir_fd *fd = weir_fd_new(ends[0]);
@@ -40,6 +42,31 @@ a_socket_is_waited_for(void)
         close(ends[1]);
 }
 
+/* -- weir/loop.h -- */
+
+static void
+count(void *calls)
+{
+        ++*(int *)calls;
+}
+
+static void
+a_loop_runs_what_flows_ask_for(void)
+{
+        int calls = 0;
+        weir_loop *loop = weir_loop_new();
+        struct pollfd watched = {.fd = weir_loop_fd(loop), .events = POLLIN};
+
+        weir_task_start(weir_loop_call_new(loop, count, NULL, &calls));
+        while (poll(&watched, 1, 0) == 1) { /* stands for the loop of the program */
+                weir_loop_run(loop, WEIR_ALL);
+        }
+        CU_ASSERT(calls == 1);
+        weir_loop *same = weir_loop_ref(loop);
+        weir_loop_unref(same);
+        weir_loop_unref(loop); /* behind the last poll: it closes the descriptor */
+}
+
 #define EXAMPLE(name)                      \
         static void run_##name(void)       \
         {                                  \
@@ -49,9 +76,11 @@ a_socket_is_waited_for(void)
         }
 
 EXAMPLE(a_socket_is_waited_for)
+EXAMPLE(a_loop_runs_what_flows_ask_for)
 
 static const struct weir_test tests[] = {
         WEIR_TEST(run_a_socket_is_waited_for),
+        WEIR_TEST(run_a_loop_runs_what_flows_ask_for),
 };
 
 int

@@ -25,6 +25,7 @@
 #include <weir/http_server.h>
 #include <weir/http_sse.h>
 #include <weir/log.h>
+#include <weir/loop.h>
 #include <weir/mailbox.h>
 #include <weir/metrics.h>
 #include <weir/parallel.h>

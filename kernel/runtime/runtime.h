@@ -32,4 +32,7 @@ bool weir__runtime_has_waiters(void);
 int weir__runtime_may_wait(void);
 int weir__runtime_may_stop(void);
 
+/* The calling thread runs a function of the program that a task waits for: it may do neither.  Returns what was set before. */
+bool weir__runtime_forbid_waits(bool forbid);
+
 #endif

@@ -14,10 +14,21 @@
  * before the waiter has counted itself. */
 static _Atomic int waiters;
 
+static _Thread_local bool is_waiting_forbidden;
+
+bool
+weir__runtime_forbid_waits(bool forbid)
+{
+        bool before = is_waiting_forbidden;
+
+        is_waiting_forbidden = forbid;
+        return before;
+}
+
 int
 weir__runtime_may_stop(void)
 {
-        return weir__phase_is_forked() ? -ECHILD : weir__worker_self() ? -EDEADLK : 0;
+        return weir__phase_is_forked() ? -ECHILD : weir__worker_self() || is_waiting_forbidden ? -EDEADLK : 0;
 }
 
 int
