@@ -81,6 +81,9 @@ probe_all() {
                         package nginx has_file /usr/sbin/nginx
                         package chromium has_command chromium
                         package libcurl4-openssl-dev has_header curl/curl.h
+                        package libc-ares-dev has_header ares.h
+                        package libhiredis-dev has_header hiredis/async.h
+                        package libuv1-dev has_header uv.h
                         package abigail-tools has_command abidiff
                         package man-db has_command man
                         package musl-tools has_command musl-gcc

@@ -20,6 +20,14 @@ expect() {
         [ "$said" = "$expected" ] || { echo "$*: expected \"$expected\"" >&2; exit 1; }
 }
 
+# Ends the coprocess, which reads until its input ends.
+end_server() {
+        local server=$COPROC_PID
+
+        exec {COPROC[1]}>&-
+        wait "$server"
+}
+
 if [ -x "$programs/with_curl" ]; then
         expect "what was asked for" "$programs/with_curl" "file://$work/file"
         expect "Input/output error" "$programs/with_curl" "file://$work/none"
@@ -31,9 +39,64 @@ print(server.getsockname()[1], flush=True)
 sys.stdin.read()'
         read -r port <&"${COPROC[0]}"
         expect "the time limit is over" "$programs/with_curl" "http://127.0.0.1:$port/" 100
-        exec {COPROC[1]}>&-
+        end_server
 else
         missing+=" libcurl"
+fi
+if [ -x "$programs/with_cares" ]; then
+        expect "127.0.0.1" "$programs/with_cares" localhost
+        # A server that has one name, says so the second time that it is asked, and answers no other question.
+        coproc python3 -c '
+import socket, sys, threading
+server = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+server.bind(("127.0.0.1", 0))
+print(server.getsockname()[1], flush=True)
+def serve():
+    asked = 0
+    while True:
+        query, peer = server.recvfrom(512)
+        is_known = b"\4weir\7example" in query
+        asked += is_known
+        if is_known and asked > 1:
+            server.sendto(query[:2] + b"\x81\x80\0\1\0\1\0\0\0\0" + query[12:query.index(b"\0", 12) + 5] +
+                          b"\xc0\x0c\0\1\0\1\0\0\0\x3c\0\4\xc0\0\2\7", peer)
+threading.Thread(target=serve, daemon=True).start()
+sys.stdin.read()'
+        read -r port <&"${COPROC[0]}"
+        expect "192.0.2.7" "$programs/with_cares" weir.example 20000 "127.0.0.1:$port"
+        expect "the time limit is over" "$programs/with_cares" other.example 100 "127.0.0.1:$port"
+        end_server
+else
+        missing+=" c-ares"
+fi
+if [ -x "$programs/with_hiredis" ]; then
+        # A server that knows one command.
+        coproc python3 -c '
+import socket, sys, threading
+server = socket.create_server(("127.0.0.1", 0))
+print(server.getsockname()[1], flush=True)
+def serve():
+    while True:
+        peer, _ = server.accept()
+        command = peer.recv(512)
+        if b"PING" in command:
+            peer.sendall(b"+PONG\r\n")
+        elif b"WRONG" in command:
+            peer.sendall(b"-ERR unknown command\r\n")
+        elif b"QUIT" in command:
+            peer.close()
+        kept.append(peer)
+kept = []
+threading.Thread(target=serve, daemon=True).start()
+sys.stdin.read()'
+        read -r port <&"${COPROC[0]}"
+        expect "PONG" "$programs/with_hiredis" "$port" PING
+        expect "Protocol error" "$programs/with_hiredis" "$port" WRONG
+        expect "Transport endpoint is not connected" "$programs/with_hiredis" "$port" QUIT
+        expect "the time limit is over" "$programs/with_hiredis" "$port" "BLPOP none 0" 100
+        end_server
+else
+        missing+=" hiredis"
 fi
 if [ -x "$programs/with_glib" ]; then
         expect "what was asked for" "$programs/with_glib" "$work/file"

@@ -1,171 +1,155 @@
-/* test/own_tasks/with_curl.c: transfers of libcurl's multi interface as tasks: docs/own-tasks.md shows it.
+/* with_curl.c: transfers of libcurl as tasks, without a thread for them: docs/own-tasks.md shows it.
  *
- *     with_curl URL [MILLISECONDS]
- *
- * One thread owns the multi handle and all transfers.  Other threads send it fetches, and promises that nobody wants any more,
- * through channels, and wake it up. */
-#include <errno.h>
-#include <pthread.h>
-#include <stdatomic.h>
-#include <stdbool.h>
-#include <stdio.h>
-#include <stdlib.h>
-
+ *     with_curl URL [MILLISECONDS] */
 #include <curl/curl.h>
-#include <weir/weir.h>
+#include <stdio.h>
+
+#include "watch.h"
 
 static CURLM *multi;
-static weir_channel *asked, *unwanted; /* of fetches, and of promises with a reference */
-static atomic_bool stops;
+static weir_timer_id timer;
 
-/* The thread of curl owns it. */
-struct fetch {
-        struct fetch *next;
-        weir_task *promise; /* with a reference */
-        CURL *easy;
+struct fetch { /* the context of its promise */
+        weir_task *promise;
+        CURL *easy; /* NULL: curl has let it go */
         FILE *stream;
         char *body; /* what was written to the stream */
         size_t size;
 };
 
-static struct fetch *fetches;
+static void end_fetch(struct fetch *fetch)
+{
+        if (!fetch->easy)
+                return;
+        curl_multi_remove_handle(multi, fetch->easy);
+        curl_easy_cleanup(fetch->easy);
+        fclose(fetch->stream);
+        fetch->easy = NULL;
+}
+
+/* -- what curl waits for -- */
+
+static void go_on(curl_socket_t socket)
+{
+        CURLMsg *message;
+        int left;
+
+        curl_multi_socket_action(multi, socket, 0,
+                                 &left); /* 0: curl looks itself what the socket is ready for */
+        while ((message = curl_multi_info_read(multi, &left))) {
+                int status = message->data.result == CURLE_OK ? 0 : -EIO;
+                struct fetch *fetch;
+
+                curl_easy_getinfo(message->easy_handle, CURLINFO_PRIVATE, &fetch);
+                end_fetch(fetch);
+                weir_promise_end(fetch->promise, status);
+        }
+}
+
+static void on_ready(struct watch *watch, bool reads, bool writes)
+{
+        (void)reads, (void)writes;
+        go_on(watch->socket);
+}
+
+static int on_socket(CURL *easy, curl_socket_t socket, int what, void *unused, void *context)
+{
+        struct watch *watch = context ? context : watch_new(socket, on_ready, NULL);
+
+        (void)easy, (void)unused;
+        curl_multi_assign(multi, socket, watch);
+        if (what == CURL_POLL_REMOVE)
+                watch_end(watch);
+        else
+                watch_set(watch, what & CURL_POLL_IN, what & CURL_POLL_OUT);
+        return 0;
+}
+
+static void on_timer(weir_task *task, void *context)
+{
+        (void)context;
+        pthread_mutex_lock(&mutex);
+        if (weir_task_status(task) == 0)
+                go_on(CURL_SOCKET_TIMEOUT);
+        pthread_mutex_unlock(&mutex);
+}
+
+static int on_timeout(CURLM *its_multi, long milliseconds, void *context)
+{
+        weir_task *task = milliseconds < 0
+                                  ? NULL
+                                  : weir_timer_new(WEIR_MSEC(milliseconds), on_timer, NULL);
+
+        (void)its_multi, (void)context;
+        weir_timer_cancel_id(timer);
+        timer = weir_timer_id_of(task);
+        weir_task_start(task);
+        return 0;
+}
 
 /* -- the task -- */
 
-/* On a worker. */
-static void
-stop_fetching(weir_task *promise, void *context)
+/* On a worker: a cancel, a deadline or a shutdown was faster. */
+static void stop_fetching(weir_task *promise, void *context)
 {
-        (void)context;
-        weir_channel_post(unwanted, weir_promise_ref(promise));
-        curl_multi_wakeup(multi);
+        (void)promise;
+        pthread_mutex_lock(&mutex);
+        end_fetch(context);
+        pthread_mutex_unlock(&mutex);
 }
 
-static weir_task *
-fetch_new(const char *url, weir_task_fn *done, void *context)
+static void free_fetch(void *context)
 {
-        weir_task *promise = weir_promise_new(stop_fetching, done, context);
+        struct fetch *fetch = context;
+
+        stop_fetching(NULL, fetch); /* if it was never started */
+        free(fetch->body);
+        free(fetch);
+}
+
+static weir_task *fetch_new(const char *url, weir_task_fn *done)
+{
         struct fetch *fetch = calloc(1, sizeof *fetch);
 
-        if (!promise || !fetch)
-                abort();
-        weir_promise_set_label(promise, url);
-        fetch->promise = weir_promise_ref(promise);
+        fetch->promise = weir_promise_new(stop_fetching, done, fetch);
+        weir_promise_set_label(fetch->promise, url);
+        weir_task_on_free(fetch->promise, free_fetch);
         fetch->stream = open_memstream(&fetch->body, &fetch->size);
         fetch->easy = curl_easy_init();
         curl_easy_setopt(fetch->easy, CURLOPT_URL, url);
         curl_easy_setopt(fetch->easy, CURLOPT_WRITEDATA, fetch->stream);
         curl_easy_setopt(fetch->easy, CURLOPT_PRIVATE, fetch);
-        weir_channel_post(asked, fetch);
-        curl_multi_wakeup(multi);
-        return promise;
-}
-
-/* -- the thread of curl -- */
-
-static void
-end_fetch(struct fetch *fetch, int status)
-{
-        struct fetch **at = &fetches;
-
-        while (*at != fetch)
-                at = &(*at)->next;
-        *at = fetch->next;
-        curl_multi_remove_handle(multi, fetch->easy);
-        curl_easy_cleanup(fetch->easy);
-        fclose(fetch->stream);
-        if (weir_promise_end_with(fetch->promise, status, fetch->body, free) < 0)
-                free(fetch->body); /* nobody waits for it any more */
-        weir_promise_unref(fetch->promise);
-        free(fetch);
-}
-
-/* -ECANCELED is not seen: the end of the promise was decided. */
-static void
-drop_fetch_of(weir_task *promise)
-{
-        struct fetch *fetch = fetches;
-
-        while (fetch && fetch->promise != promise)
-                fetch = fetch->next;
-        if (fetch)
-                end_fetch(fetch, -ECANCELED);
-        weir_promise_unref(promise);
-}
-
-static void
-take_orders(void)
-{
-        void *order;
-
-        while (weir_channel_poll(asked, &order) == 0) {
-                struct fetch *fetch = order;
-
-                fetch->next = fetches;
-                fetches = fetch;
-                curl_multi_add_handle(multi, fetch->easy);
-        }
-        while (weir_channel_poll(unwanted, &order) == 0)
-                drop_fetch_of(order);
-}
-
-static void *
-run_curl(void *unused)
-{
-        (void)unused;
-        for (;;) {
-                bool is_last = stops; /* no order comes after that: those that came before are taken now */
-                CURLMsg *message;
-                int left;
-
-                take_orders();
-                if (is_last && !fetches)
-                        return NULL;
-                curl_multi_perform(multi, &left);
-                while ((message = curl_multi_info_read(multi, &left))) {
-                        struct fetch *fetch;
-                        CURLcode result = message->data.result;
-
-                        curl_easy_getinfo(message->easy_handle, CURLINFO_PRIVATE, &fetch);
-                        end_fetch(fetch, result == CURLE_OK ? 0 : -EIO);
-                }
-                curl_multi_poll(multi, NULL, 0, 1000, NULL); /* until there is input, a time limit of curl's, or a wake-up */
-        }
+        pthread_mutex_lock(&mutex);
+        curl_multi_add_handle(multi, fetch->easy);
+        pthread_mutex_unlock(&mutex);
+        return fetch->promise;
 }
 
 /* -- a flow -- */
 
-static void
-on_fetched(weir_task *fetch, void *context)
+static void on_fetched(weir_task *promise, void *context)
 {
-        (void)context;
-        if (weir_task_status(fetch) == 0)
-                printf("%s", (const char *)weir_promise_value(fetch));
-        else
-                printf("%s\n", weir_strerror(weir_task_status(fetch)));
+        struct fetch *fetch = context;
+
+        printf("%s", weir_task_status(promise) == 0 ? fetch->body
+                                                    : weir_strerror(weir_task_status(promise)));
+        if (weir_task_status(promise) != 0)
+                putchar('\n');
 }
 
-int
-main(int argc, char *argv[])
+int main(int argc, char *argv[])
 {
         weir_series *series = weir_series_new(NULL, NULL);
-        pthread_t thread;
 
         curl_global_init(CURL_GLOBAL_DEFAULT);
         multi = curl_multi_init();
-        asked = weir_channel_new(WEIR_UNBOUNDED, NULL);
-        unwanted = weir_channel_new(WEIR_UNBOUNDED, NULL);
-        pthread_create(&thread, NULL, run_curl, NULL);
-        weir_series_push(series, fetch_new(argc > 1 ? argv[1] : "https://example.org/", on_fetched, NULL));
+        curl_multi_setopt(multi, CURLMOPT_SOCKETFUNCTION, on_socket);
+        curl_multi_setopt(multi, CURLMOPT_TIMERFUNCTION, on_timeout);
+        weir_series_push(series,
+                         fetch_new(argc > 1 ? argv[1] : "https://example.org/", on_fetched));
         weir_series_set_deadline(series, WEIR_MSEC(argc > 2 ? atol(argv[2]) : 10000));
         weir_series_run(series);
-
-        weir_shutdown(); /* first: all promises have ended, and the fetches that nobody wants are on their way */
-        stops = true;
-        curl_multi_wakeup(multi);
-        pthread_join(thread, NULL);
-        weir_channel_unref(asked);
-        weir_channel_unref(unwanted);
+        weir_shutdown(); /* first: curl has let all transfers go */
         curl_multi_cleanup(multi);
         curl_global_cleanup();
         return 0;

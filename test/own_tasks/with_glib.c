@@ -22,16 +22,14 @@ struct reading {
         weir_task *promise; /* all three with a reference */
 };
 
-static void
-reading_ended(void)
+static void reading_ended(void)
 {
         if (--readings == 0 && stops)
                 g_main_loop_quit(loop);
 }
 
 /* On the thread of GLib, once for each reading, also after a cancel. */
-static void
-on_contents(GObject *file, GAsyncResult *result, void *context)
+static void on_contents(GObject *file, GAsyncResult *result, void *context)
 {
         struct reading *reading = context;
         char *text = NULL;
@@ -47,8 +45,7 @@ on_contents(GObject *file, GAsyncResult *result, void *context)
 }
 
 /* On the thread of GLib. */
-static gboolean
-begin_reading(void *context)
+static gboolean begin_reading(void *context)
 {
         struct reading *reading = context;
 
@@ -58,8 +55,7 @@ begin_reading(void *context)
 }
 
 /* On the thread of GLib. */
-static gboolean
-stop_loop(void *unused)
+static gboolean stop_loop(void *unused)
 {
         (void)unused;
         stops = TRUE;
@@ -70,22 +66,19 @@ stop_loop(void *unused)
 
 /* On any thread: lets the loop call the function, also if it does not run yet.  g_main_context_invoke would call it here then.  A
  * g_main_loop_quit that comes before g_main_loop_run is lost. */
-static void
-in_loop(GSourceFunc function, void *context)
+static void in_loop(GSourceFunc function, void *context)
 {
         g_idle_add_full(G_PRIORITY_DEFAULT, function, context, NULL);
 }
 
 /* On a worker.  The cancellable is the context of the promise. */
-static void
-stop_reading(weir_task *promise, void *cancellable)
+static void stop_reading(weir_task *promise, void *cancellable)
 {
         (void)promise;
         g_cancellable_cancel(cancellable);
 }
 
-static weir_task *
-read_new(const char *path, weir_task_fn *done)
+static weir_task *read_new(const char *path, weir_task_fn *done)
 {
         GCancellable *cancellable = g_cancellable_new();
         weir_task *promise = weir_promise_new(stop_reading, done, cancellable);
@@ -104,8 +97,7 @@ read_new(const char *path, weir_task_fn *done)
 
 /* -- a flow -- */
 
-static void
-on_read(weir_task *reading, void *cancellable)
+static void on_read(weir_task *reading, void *cancellable)
 {
         (void)cancellable;
         if (weir_task_status(reading) == 0)
@@ -114,16 +106,14 @@ on_read(weir_task *reading, void *cancellable)
                 printf("%s\n", weir_strerror(weir_task_status(reading)));
 }
 
-static void *
-run_glib(void *unused)
+static void *run_glib(void *unused)
 {
         (void)unused;
         g_main_loop_run(loop);
         return NULL;
 }
 
-int
-main(int argc, char *argv[])
+int main(int argc, char *argv[])
 {
         weir_series *series = weir_series_new(NULL, NULL);
 
