@@ -182,33 +182,36 @@ a_cancel_and_a_deadline_come_before_the_function(void)
         end();
 }
 
-static void
-cancel_it(void *series)
-{
-        calls++;
-        weir_series_cancel(series);
-}
+static weir_series *to_cancel;
 
 static void
-a_cancel_that_comes_when_the_function_has_begun_is_too_late(void)
+cancel_it(void *unused)
 {
-        struct weir_test_record record = {0}, dropped = {0};
+        (void)unused;
+        calls++;
+        weir_series_cancel(to_cancel);
+}
+
+/* As with a function on the executor. */
+static void
+a_cancel_that_comes_when_the_function_has_begun_lets_it_end(void)
+{
+        struct weir_test_record begun = {0}, dropped = {0};
 
         begin();
         weir_series *series = weir_series_ref(weir_series_new(NULL, NULL));
-        weir_series_push(series, weir_loop_call_new(loop, cancel_it, NULL, series));
+        weir_task *first = weir_loop_call_new(loop, cancel_it, weir_test_done, &begun);
+        to_cancel = series;
+        weir_series_push(series, weir_test_recorded(first));
         weir_series_push(series, weir_test_recorded(weir_loop_call_new(loop, note, weir_test_done, &dropped)));
         weir_series_start(series);
         CU_ASSERT_EQUAL(weir_loop_run(loop, WEIR_ALL), 1);
         weir_test_pass(0);
-        CU_ASSERT_EQUAL(weir_series_status(series), -ECANCELED);
+        WEIR_TEST_CALLED(&begun, -ECANCELED);
         WEIR_TEST_NOT_CALLED(&dropped);
+        CU_ASSERT_EQUAL(calls, 1);
+        CU_ASSERT_EQUAL(weir_loop_run(loop, WEIR_ALL), 0);
         weir_series_unref(series);
-        CU_ASSERT_EQUAL(weir_task_start(weir_test_recorded(weir_loop_call_new(loop, note, weir_test_done, &record))), 0);
-        CU_ASSERT_EQUAL(weir_loop_run(loop, WEIR_ALL), 1);
-        weir_test_pass(0);
-        WEIR_TEST_CALLED(&record, 0);
-        CU_ASSERT_EQUAL(calls, 2);
         end();
 }
 
@@ -382,7 +385,7 @@ each_call_runs_once_or_is_cancelled(void)
         pthread_join(looping, NULL);
         weir_test_end();
         CU_ASSERT_EQUAL(ended, THREADS * ROUNDS);
-        CU_ASSERT_EQUAL(succeeded, run_here);
+        CU_ASSERT(succeeded <= run_here); /* some were cancelled while they ran */
         CU_ASSERT(run_here > 0);
         weir_loop_unref(loop);
 }
@@ -397,7 +400,7 @@ main(void)
                 WEIR_TEST(a_function_may_run_the_others),
                 WEIR_TEST(a_series_goes_on_when_the_function_has_returned),
                 WEIR_TEST(a_cancel_and_a_deadline_come_before_the_function),
-                WEIR_TEST(a_cancel_that_comes_when_the_function_has_begun_is_too_late),
+                WEIR_TEST(a_cancel_that_comes_when_the_function_has_begun_lets_it_end),
                 WEIR_TEST(shutdown_ends_calls_and_the_object_serves_the_next_runtime),
                 WEIR_TEST(a_function_must_not_wait),
                 WEIR_TEST(what_is_wrong_is_refused),

@@ -68,10 +68,10 @@ WEIR_API int weir_loop_run(weir_loop *loop, size_t most);
  *
  * Owner:   the caller, until the task is consumed.
  * Result:  NULL when out of memory; every consumer accepts NULL.  For a NULL loop the task's start,
- *          run or push reports -ENOMEM, without a function -EINVAL.  The task's status: 0: the
- *          function has run, also if the series was cancelled meanwhile; -ECANCELED, -ETIMEDOUT or
- *          -ESHUTDOWN if its series, or the runtime, ended before the function began: then it never
- *          runs.
+ *          run or push reports -ENOMEM, without a function -EINVAL.  The task's status: 0;
+ *          -ECANCELED when its series was cancelled, -ETIMEDOUT at the deadline of its series: the
+ *          function was not called, unless it had begun; -ESHUTDOWN when a shutdown found it
+ *          waiting.
  * Threads: any. */
 WEIR_API weir_task *weir_loop_call_new(weir_loop *loop, weir_go_fn *function, weir_task_fn *done, void *context);
 
