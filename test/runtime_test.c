@@ -33,7 +33,7 @@ config_with_a_bad_value_is_refused_whichever_field_it_is(void)
                 {.size = sizeof(struct weir_config), .compute_threads = -1},
                 {.size = sizeof(struct weir_config), .blocking_limit = -1},
                 {.size = sizeof(struct weir_config), .affinity = 2},
-                {.size = sizeof(struct weir_config), .reserved = 1},
+                {.size = sizeof(struct weir_config), .files = (enum weir_files)2},
                 {.size = sizeof(struct weir_config), .exit_wait = -1},
                 {.size = sizeof(struct weir_config), .clock = (enum weir_clock)2},
         };

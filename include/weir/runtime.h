@@ -12,6 +12,12 @@ enum weir_clock {
         WEIR_CLOCK_VIRTUAL = 1, /* weir/clock.h: one poller; time jumps to the next deadline when a thread waits for it */
 };
 
+/* How file tasks (weir/file.h) reach the system. */
+enum weir_files {
+        WEIR_FILES_AUTO = 0,  /* by io_uring, where the library was built with it and the kernel permits it */
+        WEIR_FILES_QUEUE = 1, /* by threads of the executor, always */
+};
+
 /* How the runtime is set up.  Start from WEIR_CONFIG_DEFAULT; 0 in a field means its default. */
 struct weir_config {
         size_t size;              /* of this struct when the program was compiled; set by WEIR_CONFIG_DEFAULT */
@@ -27,7 +33,7 @@ struct weir_config {
         weir_nsec exit_wait;      /* how long exit() waits for running callbacks, and then for a trace (weir/trace.h) to be
                                      written; default: 2 seconds; WEIR_FOREVER: no limit */
         enum weir_clock clock;    /* default: WEIR_CLOCK_REAL */
-        int reserved;             /* 0.  It takes the place of padding, so that `size` says which fields a program knows */
+        enum weir_files files;    /* default: WEIR_FILES_AUTO */
         weir_nsec timer_slack;    /* how much later than their deadline timers may end, so that they end together
                                      (weir_timer_set_slack).  For timers that are made from now on; default: 0, exactly */
         size_t stack_size;        /* bytes of the stack of each thread of the library; default: the system's (ulimit -s) */
@@ -35,7 +41,10 @@ struct weir_config {
 
 /* The initial value of a struct weir_config: its size, and the default of all else. */
 #ifdef __cplusplus
-#define WEIR_CONFIG_DEFAULT {sizeof(struct weir_config), 0, 0, 0, 0, 0, 0, WEIR_CLOCK_REAL, 0, 0, 0}
+#define WEIR_CONFIG_DEFAULT                                                                          \
+        {                                                                                            \
+                sizeof(struct weir_config), 0, 0, 0, 0, 0, 0, WEIR_CLOCK_REAL, WEIR_FILES_AUTO, 0, 0 \
+        }
 #else
 #define WEIR_CONFIG_DEFAULT {.size = sizeof(struct weir_config)}
 #endif

@@ -43,6 +43,7 @@ weir__poller_open(struct weir__poller *poller)
         poller->watch = (struct weir__watch){.timer_fd = -1};
         poller->free_slot = WEIR__SLOT_NONE;
         poller->is_exiting = false;
+        poller->batch = NULL;
         memset(&poller->ready, 0, sizeof poller->ready);
         weir__clock_timers_open(poller);
         weir__deadlines_open(poller);

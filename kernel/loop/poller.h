@@ -45,6 +45,14 @@ struct weir__watch {
         bool is_idle;          /* the last sleep was long: the timer is disarmed before the next one */
 };
 
+/* Requests to the system that are collected while work runs (io/file/ring.c).  They are handed over together, before the owner
+ * looks at the descriptors or sleeps.  Owner only. */
+struct weir__batch {
+        bool (*flush)(struct weir__batch *batch); /* hands them over, and makes ready what has completed, if any has */
+        unsigned outstanding;                     /* requests that the system works on: the virtual clock stands meanwhile */
+        unsigned unseen;                          /* work items that have become ready since the last look at the descriptors */
+};
+
 struct weir__poller {
         unsigned index; /* constant for ever */
         int epoll_fd;   /* constant while the runtime runs */
@@ -76,6 +84,7 @@ struct weir__poller {
         uint32_t slot_count, free_slot;
         int clock_change_fd;             /* reports clock changes; -1: there was no clock timer yet */
         struct weir__alarm clock_update; /* of clock_timers; its work is also delivered without the alarm */
+        struct weir__batch *batch;       /* NULL: there is none yet */
         char *scratch;                   /* WEIR__SCRATCH_SIZE bytes, for the function that the owner runs */
         bool is_exiting;                 /* the loop ends */
 

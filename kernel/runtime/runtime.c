@@ -39,6 +39,8 @@
 #include "kernel/sched/worker_loop.h"
 #include "kernel/worker/user.h"
 
+_Atomic int weir__runtime_files;
+
 static struct weir__lock admin_lock = WEIR__LOCK_INITIALIZER(WEIR__RANK_RUNTIME);
 
 /* The work items of a shutdown: one for each poller. */
@@ -124,7 +126,8 @@ wrong_field(const struct weir_config *config)
                 {config->exit_wait < 0, "exit_wait: expected 0 or more, or WEIR_FOREVER"},
                 {config->clock != WEIR_CLOCK_REAL && config->clock != WEIR_CLOCK_VIRTUAL,
                  "clock: expected WEIR_CLOCK_REAL or WEIR_CLOCK_VIRTUAL"},
-                {config->reserved, "reserved: expected 0"},
+                {config->files != WEIR_FILES_AUTO && config->files != WEIR_FILES_QUEUE,
+                 "files: expected WEIR_FILES_AUTO or WEIR_FILES_QUEUE"},
                 {config->timer_slack < 0, "timer_slack: expected 0 or more"},
                 {config->stack_size && config->stack_size < (size_t)PTHREAD_STACK_MIN,
                  "stack_size: expected 0, or at least PTHREAD_STACK_MIN"},
@@ -228,6 +231,7 @@ start(const struct weir_config *config, int *watchdog_fault)
         weir__random_start();
         weir__clock_timers_on_deliver(weir__deliver);
         atomic_store_explicit(&weir__trace_poller, weir__worker_poller_index, memory_order_relaxed);
+        atomic_store_explicit(&weir__runtime_files, (int)config->files, memory_order_relaxed);
         weir__executor_configure((unsigned)config->compute_threads, (unsigned)config->spare_workers);
         failed = make_pollers(count);
         if (failed)

@@ -2,6 +2,7 @@
 #ifndef WEIR_KERNEL_RUNTIME_H
 #define WEIR_KERNEL_RUNTIME_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 
 #include <weir/runtime.h>
@@ -12,6 +13,9 @@
 
 /* Starts the runtime if nothing ever did.  Result: 0 when it is up; -ESHUTDOWN; -ECHILD; what weir_init reports. */
 int weir__runtime_use(void);
+
+/* enum weir_files of the last start.  Any thread; relaxed. */
+extern _Atomic int weir__runtime_files;
 
 /* A root (a lone task, a series of its own, an exchange) comes to life, or ends; shutdown waits for all of them.
  * Enter fails with -ESHUTDOWN or -ECHILD, or what weir_init reports, and then nothing was counted. */

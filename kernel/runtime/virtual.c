@@ -143,6 +143,8 @@ sleep_or_advance(struct weir__poller *poller, weir_nsec next)
 
         if (mode == WEIR__VIRTUAL_STANDS || (is_waited_for && next == WEIR_FOREVER) || weir__executor_is_busy())
                 return true;
+        if (poller->batch && poller->batch->outstanding > 0)
+                return true; /* the end of a request is an event */
         if (epoll_wait(poller->epoll_fd, &event, 1, 0) > 0) {
                 weir__sources_dispatch(poller, &event);
                 return false;

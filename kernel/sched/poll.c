@@ -1,7 +1,8 @@
 /* kernel/sched/poll.c: between two passes of its loop a worker looks at descriptors, or sleeps.
  *
- *     ready work -> look at the descriptors -> ready work
- *     nothing ready -> mark the inbox -> publish the next deadline -> sleep -> take the inbox -> expire -> ready work
+ *     ready work -> flush the batch -> look at the descriptors -> ready work
+ *     nothing ready -> flush the batch -> mark the inbox -> publish the next deadline -> sleep -> take the inbox -> expire ->
+ *     ready work
  *
  * Threads: the owner of the poller.
  * Locks:   the poller's, for its next deadline.
@@ -14,6 +15,8 @@
 #include "kernel/observe/trace.h"
 #include "kernel/sched/share.h"
 #include "kernel/sched/watchdog.h"
+
+#define UNSEEN_MOST 32 /* work items that run between two looks at the descriptors, besides a batch */
 
 static weir__poll_virtual_fn *on_virtual;
 
@@ -90,10 +93,29 @@ wake_up(struct weir__poller *poller, enum weir__sleep_kind kind, int events, uns
         weir__poller_admit(poller, now);
 }
 
+/* Returns whether the descriptors can wait.  A request that completes at once leaves a few work items; to look at the descriptors
+ * before each of them would cost as much again. */
+static bool
+flush(struct weir__poller *poller, struct weir__batch *batch)
+{
+        bool completes = batch->flush(batch);
+        unsigned ready = (unsigned)atomic_load_explicit(&poller->ready.count, memory_order_relaxed);
+        batch->unseen += ready;
+        if (completes && ready > 0 && batch->unseen <= UNSEEN_MOST)
+                return true;
+        batch->unseen = 0;
+        return false;
+}
+
 void
 weir__poll(struct weir__poller *poller)
 {
         struct epoll_event events[WEIR__EVENTS];
+
+        if (__builtin_expect(poller->batch != NULL, 0) && flush(poller, poller->batch)) {
+                weir__watchdog_pass(poller);
+                return;
+        }
         bool is_virtual = atomic_load_explicit(&weir__clock.is_virtual, memory_order_relaxed);
         enum weir__sleep_kind kind = is_virtual ? fall_asleep_virtually(poller) : fall_asleep(poller);
         int count = kind && weir__trace_is_on() ? wait_traced(poller, kind, events) : weir__sleep_wait(poller, kind, events);
