@@ -1,0 +1,557 @@
+/* test/files_faults_test.c: file tasks when calls of the system fail, are interrupted or do half of what they are asked, and
+ * when each of their allocations is refused, one after another.
+ *
+ * The linker puts functions of this file in front of those of the C library and of liburing.  The kernel's answers to a ring are
+ * changed where the library looks at them. */
+#include "test/fixture.h"
+
+#include <errno.h>
+#include <sys/uio.h>
+
+#include "test/blocks_fixture.h"
+
+static char path[] = "/tmp/weir-file-faults-XXXXXX";
+
+/* -- faults -- */
+
+enum fault {
+        NO_FAULT = 0,
+        FAILS,       /* -EIO */
+        INTERRUPTED, /* -EINTR */
+        GIVEN_UP,    /* -ECANCELED, which nobody has asked for */
+        HALF,        /* of the bytes; the other half is still to be done */
+};
+
+static _Atomic int fault, faults_left; /* which, and how often from now on */
+
+static enum fault
+next_fault(void)
+{
+        int left = atomic_load(&faults_left);
+
+        while (left > 0)
+                if (atomic_compare_exchange_weak(&faults_left, &left, left - 1))
+                        return (enum fault)fault;
+        return NO_FAULT;
+}
+
+static void
+have(enum fault what, int often)
+{
+        fault = what;
+        faults_left = often;
+}
+
+static int
+error_of(enum fault what)
+{
+        return what == FAILS ? EIO : EINTR;
+}
+
+/* -- in front of the C library -- */
+
+ssize_t __real_preadv2(int fd, const struct iovec *parts, int count, off_t offset, int flags);
+ssize_t __wrap_preadv2(int fd, const struct iovec *parts, int count, off_t offset, int flags);
+ssize_t __real_pwritev2(int fd, const struct iovec *parts, int count, off_t offset, int flags);
+ssize_t __wrap_pwritev2(int fd, const struct iovec *parts, int count, off_t offset, int flags);
+
+/* Of the first part that is not empty. */
+static struct iovec
+half_of(const struct iovec *parts, int count)
+{
+        while (count > 1 && parts->iov_len == 0)
+                parts++, count--;
+        return (struct iovec){parts->iov_base, (parts->iov_len + 1) / 2};
+}
+
+ssize_t
+__wrap_preadv2(int fd, const struct iovec *parts, int count, off_t offset, int flags)
+{
+        enum fault what = next_fault();
+        struct iovec first = half_of(parts, count);
+
+        if (what == HALF)
+                return __real_preadv2(fd, &first, 1, offset, flags);
+        if (what) {
+                errno = error_of(what);
+                return -1;
+        }
+        return __real_preadv2(fd, parts, count, offset, flags);
+}
+
+ssize_t
+__wrap_pwritev2(int fd, const struct iovec *parts, int count, off_t offset, int flags)
+{
+        enum fault what = next_fault();
+        struct iovec first = half_of(parts, count);
+
+        if (what == HALF)
+                return __real_pwritev2(fd, &first, 1, offset, flags);
+        if (what) {
+                errno = error_of(what);
+                return -1;
+        }
+        return __real_pwritev2(fd, parts, count, offset, flags);
+}
+
+#define WRAP(name, parameters, ...)                \
+        int __real_##name parameters;              \
+        int __wrap_##name parameters;              \
+        int __wrap_##name parameters               \
+        {                                          \
+                enum fault what = next_fault();    \
+                                                   \
+                if (what) {                        \
+                        errno = error_of(what);    \
+                        return -1;                 \
+                }                                  \
+                return __real_##name(__VA_ARGS__); \
+        }
+
+WRAP(fsync, (int fd), fd)
+WRAP(fdatasync, (int fd), fd)
+WRAP(ftruncate, (int fd, off_t size), fd, size)
+WRAP(rename, (const char *from, const char *to), from, to)
+WRAP(unlink, (const char *name), name)
+
+static _Atomic int closes; /* with a fault */
+
+int __real_close(int fd);
+int __wrap_close(int fd);
+
+int
+__wrap_close(int fd)
+{
+        enum fault what = next_fault();
+
+        __real_close(fd);
+        if (!what)
+                return 0;
+        closes++;
+        errno = error_of(what);
+        return -1;
+}
+
+/* -- in front of liburing -- */
+
+#if WEIR_HAS_URING
+#include <liburing.h>
+
+static _Atomic int refuses_rings; /* the error */
+static _Atomic int submits_left;  /* that fail */
+
+int __real_io_uring_queue_init_params(unsigned entries, struct io_uring *ring, struct io_uring_params *params);
+int __wrap_io_uring_queue_init_params(unsigned entries, struct io_uring *ring, struct io_uring_params *params);
+int __real_io_uring_submit(struct io_uring *ring);
+int __wrap_io_uring_submit(struct io_uring *ring);
+unsigned __real_io_uring_peek_batch_cqe(struct io_uring *ring, struct io_uring_cqe **answers, unsigned count);
+unsigned __wrap_io_uring_peek_batch_cqe(struct io_uring *ring, struct io_uring_cqe **answers, unsigned count);
+
+int
+__wrap_io_uring_queue_init_params(unsigned entries, struct io_uring *ring, struct io_uring_params *params)
+{
+        return refuses_rings ? -refuses_rings : __real_io_uring_queue_init_params(entries, ring, params);
+}
+
+int
+__wrap_io_uring_submit(struct io_uring *ring)
+{
+        if (submits_left > 0) {
+                submits_left--;
+                return -EAGAIN;
+        }
+        return __real_io_uring_submit(ring);
+}
+
+unsigned
+__wrap_io_uring_peek_batch_cqe(struct io_uring *ring, struct io_uring_cqe **answers, unsigned count)
+{
+        count = __real_io_uring_peek_batch_cqe(ring, answers, count);
+        for (unsigned i = 0; i < count; i++) {
+                enum fault what = answers[i]->user_data && answers[i]->res >= 0 ? next_fault() : NO_FAULT;
+
+                if (what == HALF)
+                        answers[i]->res = (answers[i]->res + 1) / 2;
+                else if (what)
+                        answers[i]->res = what == FAILS ? -EIO : what == GIVEN_UP ? -ECANCELED : -EINTR;
+        }
+        return count;
+}
+#endif
+
+/* -- memory -- */
+
+void *__real_malloc(size_t size);
+void *__wrap_malloc(size_t size);
+void *__real_calloc(size_t count, size_t size);
+void *__wrap_calloc(size_t count, size_t size);
+void *__real_realloc(void *block, size_t size);
+void *__wrap_realloc(void *block, size_t size);
+char *__real_strdup(const char *text);
+char *__wrap_strdup(const char *text);
+
+static _Atomic bool armed;
+
+static bool
+is_refused(void)
+{
+        int before = atomic_load(&allocations_left);
+
+        if (!armed || before < 0)
+                return false;
+        atomic_store(&allocations_left, before - 1);
+        return before == 0;
+}
+
+void *
+__wrap_malloc(size_t size)
+{
+        return is_refused() ? NULL : __real_malloc(size);
+}
+
+void *
+__wrap_calloc(size_t count, size_t size)
+{
+        return is_refused() ? NULL : __real_calloc(count, size);
+}
+
+void *
+__wrap_realloc(void *block, size_t size)
+{
+        return is_refused() ? NULL : __real_realloc(block, size);
+}
+
+char *
+__wrap_strdup(const char *text)
+{
+        return is_refused() ? NULL : __real_strdup(text);
+}
+
+/* -- both backends -- */
+
+static void
+begin(enum weir_files files)
+{
+        struct weir_config config = WEIR_CONFIG_DEFAULT;
+
+        config.pollers = 1;
+        config.files = files;
+        CU_ASSERT_EQUAL_FATAL(weir_init(&config), 0);
+}
+
+struct seen {
+        int status;
+        size_t count;
+        char data[32];
+        weir_file *file;
+};
+
+static void
+see(weir_task *task, void *context)
+{
+        struct seen *seen = context;
+        size_t size = 0;
+        const void *data = weir_file_data(task, &size);
+
+        seen->status = weir_task_status(task);
+        seen->count = weir_file_count(task);
+        if (data)
+                memcpy(seen->data, data, size < sizeof seen->data ? size : sizeof seen->data);
+        seen->file = weir_file_open_take(task);
+}
+
+static struct seen seen;
+
+static struct seen *
+anew(void)
+{
+        seen = (struct seen){0};
+        return &seen;
+}
+
+#define RUN(call, ...) weir_task_run(weir_file_##call##_new(__VA_ARGS__, see, anew()))
+
+static weir_file *
+open_file(void)
+{
+        CU_ASSERT_EQUAL(RUN(open, path, O_RDWR | O_CREAT | O_TRUNC, 0600), 0);
+        CU_ASSERT_PTR_NOT_NULL_FATAL(seen.file);
+        return seen.file;
+}
+
+static void
+on_both(void (*test)(void))
+{
+        begin(WEIR_FILES_AUTO);
+        test();
+        have(NO_FAULT, 0);
+        weir_test_end();
+        begin(WEIR_FILES_QUEUE);
+        test();
+        have(NO_FAULT, 0);
+        weir_test_end();
+}
+
+static bool
+by_ring(void)
+{
+        return strcmp(weir_file_backend(), "io_uring") == 0;
+}
+
+/* -- answers of the system -- */
+
+static void
+interrupt(void)
+{
+        const struct iovec parts[] = {{"abc", 3}, {"defg", 4}};
+        weir_file *file;
+
+        have(INTERRUPTED, 2);
+        file = open_file();
+        have(INTERRUPTED, 3);
+        CU_ASSERT_EQUAL(RUN(writev, file, 0, parts, 2), 0);
+        CU_ASSERT_EQUAL(seen.count, 7);
+        have(INTERRUPTED, 3);
+        CU_ASSERT_EQUAL(RUN(sync, file), 0);
+        have(INTERRUPTED, 3);
+        CU_ASSERT_EQUAL(RUN(sync_data, file), 0);
+        have(INTERRUPTED, 3);
+        CU_ASSERT_EQUAL(RUN(truncate, file, 6), 0);
+        have(INTERRUPTED, 3);
+        CU_ASSERT_EQUAL(RUN(read, file, 0, 6), 0);
+        CU_ASSERT(seen.count == 6 && memcmp(seen.data, "abcdef", 6) == 0);
+        CU_ASSERT_EQUAL(faults_left, 0);
+        closes = 0;
+        have(INTERRUPTED, 1);
+        CU_ASSERT_EQUAL(RUN(close, file), 0); /* it is closed, and must not be closed again */
+        CU_ASSERT_EQUAL(closes, 1);
+        weir_file_unref(file);
+}
+
+static void
+an_interrupted_call_is_made_again_but_for_close(void)
+{
+        on_both(interrupt);
+}
+
+static void
+fail(void)
+{
+        weir_file *file = open_file();
+
+        CU_ASSERT_EQUAL(RUN(write, file, 0, "abcd", 4), 0);
+        have(FAILS, 1);
+        CU_ASSERT_EQUAL(RUN(read, file, 0, 3), -EIO);
+        CU_ASSERT_EQUAL(seen.count, 0);
+        have(FAILS, 1);
+        CU_ASSERT_EQUAL(RUN(write, file, 0, "abc", 3), -EIO);
+        have(FAILS, 1);
+        CU_ASSERT_EQUAL(RUN(append, file, "abc", 3), -EIO);
+        have(FAILS, 1);
+        CU_ASSERT_EQUAL(RUN(sync, file), -EIO);
+        have(FAILS, 1);
+        CU_ASSERT_EQUAL(RUN(truncate, file, 3), -EIO);
+        have(FAILS, 1);
+        CU_ASSERT_EQUAL(RUN(rename, path, path), -EIO);
+        have(FAILS, 1);
+        CU_ASSERT_EQUAL(RUN(unlink, path), -EIO);
+        have(FAILS, 1);
+        CU_ASSERT_EQUAL(RUN(close, file), -EIO);
+        CU_ASSERT_EQUAL(RUN(close, file), -EBADF);
+        weir_file_unref(file);
+}
+
+static void
+an_error_of_the_disk_is_the_status(void)
+{
+        on_both(fail);
+}
+
+static void
+do_half(void)
+{
+        struct iovec parts[] = {{(char[]){"ab"}, 2}, {(char[]){"cdefgh"}, 6}};
+        char one[3], two[5];
+        struct iovec into[] = {{one, 3}, {two, 5}};
+        weir_file *file = open_file();
+
+        have(HALF, 3);
+        CU_ASSERT_EQUAL(RUN(writev, file, 0, parts, 2), 0);
+        CU_ASSERT_EQUAL(seen.count, 8);
+        have(HALF, 2);
+        CU_ASSERT_EQUAL(RUN(readv, file, 0, into, 2), 0);
+        CU_ASSERT(seen.count == 8 && memcmp(one, "abc", 3) == 0 && memcmp(two, "defgh", 5) == 0);
+        have(HALF, 3);
+        CU_ASSERT_EQUAL(RUN(write, file, 8, "ijklmnop", 8), 0);
+        have(HALF, 3);
+        CU_ASSERT_EQUAL(RUN(read, file, 0, 16), 0);
+        CU_ASSERT(seen.count == 16 && memcmp(seen.data, "abcdefghijklmnop", 16) == 0);
+        CU_ASSERT_EQUAL(faults_left, 0);
+        weir_file_unref(file);
+}
+
+static void
+a_short_read_or_write_goes_on_by_itself(void)
+{
+        on_both(do_half);
+}
+
+static void
+requests_that_the_kernel_gives_up_are_made_again(void)
+{
+        begin(WEIR_FILES_AUTO);
+        if (by_ring()) {
+                weir_file *file = open_file();
+
+                have(GIVEN_UP, 2);
+                CU_ASSERT_EQUAL(RUN(write, file, 0, "abc", 3), 0);
+                have(GIVEN_UP, 2);
+                CU_ASSERT_EQUAL(RUN(sync, file), 0);
+                CU_ASSERT_EQUAL(faults_left, 0);
+                weir_file_unref(file);
+        }
+        weir_test_end();
+}
+
+/* -- no rings, no threads -- */
+
+static void
+where_the_kernel_refuses_rings_the_queue_does_it(void)
+{
+#if WEIR_HAS_URING
+        static const int reasons[] = {ENOSYS, EPERM, ENOMEM};
+
+        for (unsigned i = 0; i < sizeof reasons / sizeof *reasons; i++) {
+                refuses_rings = reasons[i];
+                begin(WEIR_FILES_AUTO);
+                CU_ASSERT_STRING_EQUAL(weir_file_backend(), "queue");
+                do_half();
+                have(NO_FAULT, 0);
+                refuses_rings = 0;
+                CU_ASSERT_STRING_EQUAL(weir_file_backend(), "queue"); /* the answer is kept */
+                weir_test_end();
+        }
+#endif
+}
+
+static void
+a_poller_that_gets_no_ring_uses_the_queue(void)
+{
+#if WEIR_HAS_URING
+        begin(WEIR_FILES_AUTO);
+        if (by_ring()) {
+                refuses_rings = EMFILE;
+                do_half();
+                have(NO_FAULT, 0);
+                refuses_rings = 0;
+                do_half(); /* and then it has one */
+        }
+        weir_test_end();
+#endif
+}
+
+static void
+what_the_kernel_does_not_take_is_tried_again(void)
+{
+#if WEIR_HAS_URING
+        begin(WEIR_FILES_AUTO);
+        if (by_ring()) {
+                weir_file *file = open_file();
+
+                submits_left = 10;
+                CU_ASSERT_EQUAL(RUN(write, file, 0, "abc", 3), 0);
+                CU_ASSERT_EQUAL(submits_left, 0);
+                weir_file_unref(file);
+        }
+        weir_test_end();
+#endif
+}
+
+/* -- memory -- */
+
+static bool
+is_well(int status)
+{
+        CU_ASSERT(status == 0 || status == -ENOMEM);
+        return status == 0;
+}
+
+/* Returns how many tasks went well of those that there are if nothing is refused. */
+static unsigned
+all_kinds(void)
+{
+        char into[4];
+        const struct iovec parts[] = {{"de", 2}};
+        unsigned well = is_well(RUN(open, path, O_RDWR | O_CREAT | O_TRUNC, 0600));
+        weir_file *file = seen.file;
+
+        if (!file)
+                return well;
+        well += is_well(RUN(write, file, 0, "abc", 3));
+        well += is_well(RUN(appendv, file, parts, 1));
+        well += is_well(RUN(read, file, 0, 3));
+        well += is_well(RUN(read_into, file, 0, into, 3));
+        well += is_well(RUN(sync, file));
+        well += is_well(RUN(stat_open, file));
+        well += is_well(RUN(stat, path, true));
+        well += is_well(RUN(list, "/proc/self/task"));
+        well += is_well(RUN(rename, path, path));
+        well += is_well(RUN(close, file));
+        weir_file_unref(file);
+        return well;
+}
+
+#define KINDS 11
+
+static bool
+came_to(enum weir_files files, int nth)
+{
+        begin(files);
+        int64_t before = bytes_out;
+        allocations_left = nth;
+        armed = true;
+        unsigned well = all_kinds();
+        armed = false;
+        bool refused = allocations_left < 0;
+        allocations_left = -1;
+        weir_test_end();
+        CU_ASSERT(refused ? well <= KINDS : well == KINDS);
+        CU_ASSERT_EQUAL(bytes_out, before);
+        return refused;
+}
+
+static void
+without_memory_tasks_report_it_and_leave_nothing(void)
+{
+        unsigned before = weir_test_entries_of("/proc/self/fd");
+
+        for (int files = WEIR_FILES_AUTO; files <= WEIR_FILES_QUEUE; files++) {
+                int nth = 0;
+
+                while (came_to((enum weir_files)files, nth))
+                        nth++;
+                CU_ASSERT(nth >= 3 * KINDS);
+        }
+        CU_ASSERT_EQUAL(weir_test_entries_of("/proc/self/fd"), before);
+}
+
+static const struct weir_test tests[] = {
+        WEIR_TEST(an_interrupted_call_is_made_again_but_for_close),  WEIR_TEST(an_error_of_the_disk_is_the_status),
+        WEIR_TEST(a_short_read_or_write_goes_on_by_itself),          WEIR_TEST(requests_that_the_kernel_gives_up_are_made_again),
+        WEIR_TEST(where_the_kernel_refuses_rings_the_queue_does_it), WEIR_TEST(a_poller_that_gets_no_ring_uses_the_queue),
+        WEIR_TEST(what_the_kernel_does_not_take_is_tried_again),     WEIR_TEST(without_memory_tasks_report_it_and_leave_nothing),
+};
+
+int
+main(void)
+{
+        int fd = mkstemp(path);
+
+        if (fd < 0)
+                return 1;
+        __real_close(fd);
+        int failed = weir_test_main("files, faults", tests, sizeof tests / sizeof *tests);
+        faults_left = 0;
+        unlink(path);
+        return failed;
+}
