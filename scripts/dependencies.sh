@@ -67,6 +67,7 @@ probe_all() {
                         package libssl-dev has_header openssl/ssl.h
                         package libhttp-parser-dev has_header http_parser.h
                         package zlib1g-dev has_header zlib.h
+                        optional_package liburing-dev has_header liburing.h
                         ;;
                 build) optional_package libcunit1-dev has_header CUnit/Basic.h ;;
                 check)
@@ -110,6 +111,7 @@ probe_all() {
                         package lintian has_command lintian
                         ;;
                 peers)
+                        package fio has_command fio
                         package libuv1-dev has_header uv.h
                         package libevent-dev has_header event2/event.h
                         package libev-dev has_header ev.h
@@ -131,7 +133,7 @@ refuse() {
         if [ ${#missing[@]} -gt 0 ]; then
                 echo "weir needs packages that are not installed, and $1.  Please run:" >&2
         else
-                echo "Going on without CUnit, and so without the tests: $1.  To have them, run:" >&2
+                echo "Going on without ${wanted[*]}, and so without what needs that (tests: libcunit1-dev; io_uring: liburing-dev): $1.  To have it, run:" >&2
         fi
         echo "    apt-get update && apt-get install --yes --no-install-recommends ${needed[*]}" >&2
         [ ${#missing[@]} -eq 0 ]

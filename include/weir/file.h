@@ -74,8 +74,9 @@ WEIR_API void weir_file_unref(weir_file *file);
  *
  * Owner:   the caller, until the task is consumed.  The references stay.
  * Result:  NULL when out of memory.  The start reports -EBADF for a NULL file.  The task's status:
- *          -EBUSY while another task of the file is under way: nothing is closed then.  After -EIO, -EDQUOT and the like it is closed.  Once it has
- *          begun the close is not cancelled.
+ *          -EBUSY while another task of the file is under way: nothing is closed then.
+ *          After -EIO, -EDQUOT and the like it is closed.  Once it has begun the close is not
+ *          cancelled.
  * Threads: any. */
 WEIR_API weir_task *weir_file_close_new(weir_file *file, weir_task_fn *done, void *context);
 

@@ -29,6 +29,7 @@ WORDS = {
     "waiting": "counters, mailboxes, channels, guards and the like",
     "http-server": "the HTTP server: limits, streaming bodies, TLS, files, restart",
     "recipes": "a daemon that stops in order, another context for a timer, Retry-After",
+    "files": "reads, writes and syncs of files as tasks",
     "scheduler": "what callbacks may do, blocking, functions that compute",
     "debugging": "what hangs, traces, metrics",
     "testing-your-flows": "tests on the virtual clock",
