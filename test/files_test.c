@@ -160,6 +160,26 @@ a_read_is_short_at_the_end_only_and_empty_behind_it(void)
         weir_test_end();
 }
 
+/* The rest behind a short read would begin at an offset that is no multiple of a block. */
+static void
+a_direct_read_ends_at_the_end_of_the_file(void)
+{
+        char *memory = aligned_alloc(4096, 8192);
+
+        begin(1, WEIR_CLOCK_REAL);
+        weir_file *file = open_file("direct", O_RDWR | O_CREAT | O_TRUNC);
+        CU_ASSERT_EQUAL(RUN(truncate, file, 5000), 0);
+        weir_file_unref(file);
+        if (RUN(open, path_of("direct"), O_RDONLY | O_DIRECT, 0) == 0) { /* not every file system has it */
+                file = seen.file;
+                CU_ASSERT_EQUAL(RUN(read_into, file, 0, memory, 8192), 0);
+                CU_ASSERT_EQUAL(seen.count, 5000);
+                weir_file_unref(file);
+        }
+        weir_test_end();
+        free(memory);
+}
+
 static void
 megabytes_are_written_and_read_whole(void)
 {
@@ -870,6 +890,7 @@ after_a_storm_of_reads_and_cancels_all_is_as_before(void)
 static const struct weir_test tests[] = {
         WEIR_TEST(what_was_written_is_read),
         WEIR_TEST(a_read_is_short_at_the_end_only_and_empty_behind_it),
+        WEIR_TEST(a_direct_read_ends_at_the_end_of_the_file),
         WEIR_TEST(megabytes_are_written_and_read_whole),
         WEIR_TEST(appends_go_to_the_end_wherever_that_is),
         WEIR_TEST(files_are_synced_cut_and_lengthened),

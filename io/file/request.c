@@ -75,9 +75,18 @@ note_open(struct weir__file_task *task, int descriptor)
         return set_status(task, 0);
 }
 
+/* A read with O_DIRECT was short, and the rest would begin between two blocks: that was the end of the file. */
+static bool
+is_direct_end(const struct weir__file_task *task, int64_t result)
+{
+        return result == -EINVAL && task->kind == WEIR__FILE_READ && task->count > 0;
+}
+
 bool
 weir__file_note(struct weir__file_task *task, int64_t result)
 {
+        if (is_direct_end(task, result))
+                return set_status(task, 0);
         if (result < 0) {
                 int obstacle = result == -EINTR || result == -ECANCELED ? weir__file_obstacle(task) : 0;
 

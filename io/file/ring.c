@@ -38,7 +38,7 @@ struct ring {
         struct weir__source source; /* the ring's descriptor */
         struct weir__poller *poller;
         struct weir__work nudge; /* has the loop come back: there are requests that the kernel did not take */
-        bool is_nudged;
+        bool is_nudged, is_over;
         struct weir__list line;      /* to be submitted */
         struct weir__list in_kernel; /* they have been */
         struct weir__list doomed;    /* they have been, and the kernel shall let go */
@@ -238,7 +238,11 @@ hand_over_all(struct ring *ring)
 static void
 run_nudge(struct weir__work *work)
 {
-        weir__container_of(work, struct ring, nudge)->is_nudged = false;
+        struct ring *ring = weir__container_of(work, struct ring, nudge);
+
+        ring->is_nudged = false;
+        if (ring->is_over)
+                free(ring);
 }
 
 static const struct weir__work_ops nudge_ops = {.run = run_nudge};
@@ -306,7 +310,10 @@ destroy(struct weir__source *source)
         weir__source_remove(ring->poller, source);
         ring->poller->batch = NULL;
         io_uring_queue_exit(&ring->uring);
-        if (is_idle)
+        if (!is_idle)
+                return;
+        ring->is_over = true;
+        if (!ring->is_nudged)
                 free(ring);
 }
 
@@ -408,13 +415,16 @@ bool
 weir__ring_is_permitted(void)
 {
         static _Atomic unsigned known; /* of which start, and the answer */
+
+        if (atomic_load_explicit(&weir__runtime_files, memory_order_relaxed) == WEIR_FILES_QUEUE)
+                return false;
         unsigned answer = atomic_load_explicit(&known, memory_order_relaxed), start = weir__phase_generation << 1;
 
         if (__builtin_expect((answer & ~1u) != start || !start, 0)) {
                 answer = start | is_offered();
                 atomic_store_explicit(&known, answer, memory_order_relaxed);
         }
-        return answer & 1 && atomic_load_explicit(&weir__runtime_files, memory_order_relaxed) != WEIR_FILES_QUEUE;
+        return answer & 1;
 }
 
 #else

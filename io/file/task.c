@@ -52,7 +52,8 @@ run(struct weir__work *work)
                         weir__file_end(task, status);
         } else if (task->stage == WEIR__FILE_IN_RING) {
                 task->is_told = true;
-                weir__ring_cancel(weir__ring_of(poller), task);
+                if (poller->batch) /* not after exit() inside a callback */
+                        weir__ring_cancel(poller->batch, task);
         } else {
                 if (task->has_entered)
                         weir__file_leave(task->file);

@@ -95,7 +95,7 @@ wake_up(struct weir__poller *poller, enum weir__sleep_kind kind, int events, uns
 
 /* Returns whether the descriptors can wait.  A request that completes at once leaves a few work items; to look at the descriptors
  * before each of them would cost as much again. */
-static bool
+static __attribute__((noinline)) bool
 flush(struct weir__poller *poller, struct weir__batch *batch)
 {
         bool completes = batch->flush(batch);
