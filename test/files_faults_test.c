@@ -20,9 +20,12 @@ enum fault {
         INTERRUPTED, /* -EINTR */
         GIVEN_UP,    /* -ECANCELED, which nobody has asked for */
         HALF,        /* of the bytes; the other half is still to be done */
+        DIRECT_END,  /* HALF at first, and then -EINVAL, as a direct read of a file whose end is in the middle of a block */
+        INVALID,     /* -EINVAL */
 };
 
 static _Atomic int fault, faults_left; /* which, and how often from now on */
+static _Atomic bool is_first;          /* since that was said */
 
 static enum fault
 next_fault(void)
@@ -31,7 +34,7 @@ next_fault(void)
 
         while (left > 0)
                 if (atomic_compare_exchange_weak(&faults_left, &left, left - 1))
-                        return (enum fault)fault;
+                        return fault != DIRECT_END ? (enum fault)fault : atomic_exchange(&is_first, false) ? HALF : INVALID;
         return NO_FAULT;
 }
 
@@ -39,13 +42,14 @@ static void
 have(enum fault what, int often)
 {
         fault = what;
+        is_first = true;
         faults_left = often;
 }
 
 static int
 error_of(enum fault what)
 {
-        return what == FAILS ? EIO : EINTR;
+        return what == FAILS ? EIO : what == INVALID ? EINVAL : EINTR;
 }
 
 /* -- in front of the C library -- */
@@ -173,7 +177,7 @@ __wrap_io_uring_peek_batch_cqe(struct io_uring *ring, struct io_uring_cqe **answ
                 if (what == HALF)
                         answers[i]->res = (answers[i]->res + 1) / 2;
                 else if (what)
-                        answers[i]->res = what == FAILS ? -EIO : what == GIVEN_UP ? -ECANCELED : -EINTR;
+                        answers[i]->res = what == GIVEN_UP ? -ECANCELED : -error_of(what);
         }
         return count;
 }
@@ -397,6 +401,27 @@ a_short_read_or_write_goes_on_by_itself(void)
 }
 
 static void
+end_directly(void)
+{
+        weir_file *file = open_file();
+
+        CU_ASSERT_EQUAL(RUN(write, file, 0, "abcdefgh", 8), 0);
+        have(DIRECT_END, by_ring() ? 2 : 3); /* the queue asks the page cache first */
+        CU_ASSERT_EQUAL(RUN(read, file, 0, 8), 0);
+        CU_ASSERT_EQUAL(seen.count, 4);
+        CU_ASSERT_EQUAL(faults_left, 0);
+        have(INVALID, by_ring() ? 1 : 2);
+        CU_ASSERT_EQUAL(RUN(read, file, 0, 8), -EINVAL);
+        weir_file_unref(file);
+}
+
+static void
+a_direct_read_that_was_short_is_at_the_end(void)
+{
+        on_both(end_directly);
+}
+
+static void
 requests_that_the_kernel_gives_up_are_made_again(void)
 {
         begin(WEIR_FILES_AUTO);
@@ -537,9 +562,10 @@ without_memory_tasks_report_it_and_leave_nothing(void)
 
 static const struct weir_test tests[] = {
         WEIR_TEST(an_interrupted_call_is_made_again_but_for_close),  WEIR_TEST(an_error_of_the_disk_is_the_status),
-        WEIR_TEST(a_short_read_or_write_goes_on_by_itself),          WEIR_TEST(requests_that_the_kernel_gives_up_are_made_again),
-        WEIR_TEST(where_the_kernel_refuses_rings_the_queue_does_it), WEIR_TEST(a_poller_that_gets_no_ring_uses_the_queue),
-        WEIR_TEST(what_the_kernel_does_not_take_is_tried_again),     WEIR_TEST(without_memory_tasks_report_it_and_leave_nothing),
+        WEIR_TEST(a_short_read_or_write_goes_on_by_itself),          WEIR_TEST(a_direct_read_that_was_short_is_at_the_end),
+        WEIR_TEST(requests_that_the_kernel_gives_up_are_made_again), WEIR_TEST(where_the_kernel_refuses_rings_the_queue_does_it),
+        WEIR_TEST(a_poller_that_gets_no_ring_uses_the_queue),        WEIR_TEST(what_the_kernel_does_not_take_is_tried_again),
+        WEIR_TEST(without_memory_tasks_report_it_and_leave_nothing),
 };
 
 int
