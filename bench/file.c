@@ -237,7 +237,7 @@ run_case(unsigned depth, unsigned reads, unsigned rounds)
 {
         char name[64];
 
-        snprintf(name, sizeof name, "4 KiB at random, depth %u", depth);
+        snprintf(name, sizeof name, "depth %u", depth);
         for (unsigned i = 0; i < rounds && !bench_interrupted(); i++) {
                 measure("weir", name, measure_weir, &(struct load){depth, reads, .lends = false});
                 measure("weir, lent", name, measure_weir, &(struct load){depth, reads, .lends = true});
