@@ -249,11 +249,11 @@ run_case(unsigned depth, unsigned reads, unsigned rounds)
                 measure("libuv", name, measure_uv, &(struct load){depth, reads / 4, .lends = false});
 #endif
                 measure("fio", name, measure_fio, &(struct load){depth, reads, .lends = false});
-                measure("fio, batched", name, measure_fio, &(struct load){depth, reads, .is_batched = true});
+                measure("batched", name, measure_fio, &(struct load){depth, reads, .is_batched = true});
         }
         bench_ratio("fio", "weir", name, "CPU ns per read");
-        bench_ratio("fio, batched", "weir", name, "CPU ns per read");
-        bench_ratio("fio, batched", "weir, lent", name, "CPU ns per read");
+        bench_ratio("batched", "weir", name, "CPU ns per read");
+        bench_ratio("batched", "weir, lent", name, "CPU ns per read");
         bench_ratio("libuv", "weir", name, "CPU ns per read");
         bench_ratio("libuv", "weir, lent", name, "CPU ns per read");
         bench_print("file");
