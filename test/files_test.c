@@ -567,6 +567,35 @@ a_cancel_of_a_read_that_never_comes_lets_the_memory_go_first(void)
         weir_test_end();
 }
 
+/* The kernel has more to say at once than the ring has room for. */
+static void
+five_thousand_reads_that_wait_are_cancelled_together(void)
+{
+        static struct seen all[5000];
+        static weir_series *series[5000];
+        int ends[2];
+
+        memset(all, 0, sizeof all);
+        begin(1, WEIR_CLOCK_REAL);
+        CU_ASSERT_EQUAL_FATAL(pipe2(ends, O_CLOEXEC), 0);
+        weir_file *in = weir_file_of(ends[0]);
+        for (unsigned i = 0; i < 5000; i++)
+                series[i] = series_with(weir_file_read_new(in, 0, 10, see, &all[i]));
+        if (has_ring()) /* without one they have all threads, and this would wait for one */
+                CU_ASSERT_EQUAL(RUN(stat, directory, true), 0);
+        for (unsigned i = 0; i < 5000; i++) {
+                weir_series_cancel(series[i]);
+                weir_series_unref(series[i]);
+        }
+        for (unsigned i = 0; i < 5000; i++) {
+                WEIR_TEST_EVENTUALLY(all[i].calls == 1);
+                CU_ASSERT_EQUAL(all[i].status, -ECANCELED);
+        }
+        weir_file_unref(in);
+        close(ends[1]);
+        weir_test_end();
+}
+
 static void
 a_deadline_ends_a_read_that_never_comes(void)
 {
@@ -771,6 +800,39 @@ a_child_of_fork_is_refused_and_one_after_a_shutdown_has_rings_of_its_own(void)
         weir_file_unref(inherited);
 }
 
+static void
+exit_with_7(weir_task *task, void *context)
+{
+        (void)task;
+        (void)context;
+        exit(7);
+}
+
+static void
+exit_in_callback(void)
+{
+        int ends[2];
+
+        weir_test_leaks_do_not_count = 1;
+        begin(2, WEIR_CLOCK_REAL);
+        if (pipe2(ends, O_CLOEXEC) < 0)
+                _exit(1);
+        weir_file *in = weir_file_of(ends[0]);
+        for (unsigned i = 0; i < 100; i++)
+                weir_task_start(weir_file_read_new(in, 0, 10, NULL, NULL));
+        weir_task_start(weir_file_stat_new(directory, true, exit_with_7, NULL));
+        weir_test_sleep(WEIR_TEST_PATIENCE);
+}
+
+static void
+exit_inside_a_callback_does_not_wait_for_reads(void)
+{
+        char said[1024];
+        int status = weir_test_child(exit_in_callback, said, sizeof said);
+
+        CU_ASSERT(WIFEXITED(status) && WEXITSTATUS(status) == 7);
+}
+
 /* -- what a dump says -- */
 
 static void
@@ -906,6 +968,7 @@ static const struct weir_test tests[] = {
         WEIR_TEST(a_pipe_that_nobody_reads_is_an_error_and_no_signal),
         WEIR_TEST(the_open_of_a_fifo_does_not_wait_for_the_other_end),
         WEIR_TEST(a_cancel_of_a_read_that_never_comes_lets_the_memory_go_first),
+        WEIR_TEST(five_thousand_reads_that_wait_are_cancelled_together),
         WEIR_TEST(a_deadline_ends_a_read_that_never_comes),
         WEIR_TEST(a_task_that_is_cancelled_before_its_start_does_nothing),
         WEIR_TEST(shutdown_ends_what_waits_and_lets_the_rest_complete),
@@ -913,6 +976,7 @@ static const struct weir_test tests[] = {
         WEIR_TEST(a_pipe_does_not_keep_the_virtual_clock),
         WEIR_TEST(reads_go_on_when_their_poller_changes_hands),
         WEIR_TEST(a_child_of_fork_is_refused_and_one_after_a_shutdown_has_rings_of_its_own),
+        WEIR_TEST(exit_inside_a_callback_does_not_wait_for_reads),
         WEIR_TEST(a_dump_says_what_a_task_waits_for),
         WEIR_TEST(after_a_storm_of_reads_and_cancels_all_is_as_before),
 };
