@@ -27,7 +27,7 @@ rooms_of() {
         factory) echo 'names task timer sync flow graph channel inspect' ;;
         io) echo 'base file process' ;;
         protocol) echo 'text route message field coding' ;;
-        net) echo 'transport datagram' ;;
+        net) echo 'transport datagram stream' ;;
         server) echo 'base observe exchange connection listen operate' ;;
         esac
 }

@@ -32,6 +32,7 @@
 #include <weir/parallel.h>
 #include <weir/pool.h>
 #include <weir/promise.h>
+#include <weir/pump.h>
 #include <weir/race.h>
 #include <weir/rate.h>
 #include <weir/retry.h>
@@ -41,9 +42,11 @@
 #include <weir/series.h>
 #include <weir/signal.h>
 #include <weir/stats.h>
+#include <weir/stream.h>
 #include <weir/task.h>
 #include <weir/ticker.h>
 #include <weir/time.h>
+#include <weir/tls.h>
 #include <weir/timer.h>
 #include <weir/topic.h>
 #include <weir/trace.h>

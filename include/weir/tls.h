@@ -1,0 +1,82 @@
+/* weir/tls.h: settings of TLS for streams: what is trusted, and which certificate is shown.
+ *
+ *     weir_tls *tls = weir_tls_client_new(&(struct weir_tls_config){.size = sizeof(struct weir_tls_config), .ca_file = "ca.pem"});
+ *     weir_task_start(weir_connect_tls_new("db.example:5433", tls, NULL, use, NULL));
+ *
+ * weir_connect_new("tls:host:port") needs none of this: it trusts the system's roots.  HTTP servers
+ * have settings of their own (weir/http_server.h). */
+#ifndef WEIR_TLS_H
+#define WEIR_TLS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include <weir/stream.h>
+#include <weir/task.h>
+
+WEIR_BEGIN
+
+/* Settings that many connections share.  They do not change. */
+typedef struct weir_tls weir_tls;
+
+/* Begins with WEIR_TLS_CONFIG_DEFAULT.  Texts are copied. */
+struct weir_tls_config {
+        size_t size;                  /* sizeof(struct weir_tls_config) */
+        const char *ca_file;          /* PEM: who may have signed the peer's certificate; NULL: of a client, the system's roots;
+                                         of a server, clients are not asked for one */
+        const char *certificate_file; /* PEM: a chain, the own certificate first; a server needs it */
+        const char *private_key_file; /* PEM, without a passphrase */
+        const char *protocols;        /* for ALPN, the best first, separated by commas; NULL: none */
+        bool insecure;                /* a client accepts any certificate, whoever shows it */
+};
+
+/* The initializer of a config. */
+#define WEIR_TLS_CONFIG_DEFAULT {.size = sizeof(struct weir_tls_config)}
+
+/* Makes settings of clients, or of servers.  Reads the files, and for a client all trusted roots: so
+ * a handshake reads no file.  TLS 1.2 is the least.
+ *
+ * Owner:   the caller has a reference.
+ * Result:  NULL when out of memory.  A task that uses settings with a fault ends with it: -EINVAL (a
+ *          wrong size, a certificate without a key, a server without a certificate), -ENOENT, -EACCES
+ *          and other errors of open(2), WEIR_ETLS_CERTIFICATE, WEIR_ETLS_KEY, WEIR_ETLS_MISMATCH,
+ *          WEIR_ETLS.  The log has the reason.  NULL as config is the default.
+ * Threads: any.  Reads files: on a worker, between weir_blocking_begin and weir_blocking_end. */
+WEIR_API weir_tls *weir_tls_client_new(const struct weir_tls_config *config);
+WEIR_API weir_tls *weir_tls_server_new(const struct weir_tls_config *config);
+
+/* Takes and drops a reference.  Connections have their own.  Both accept NULL.
+ *
+ * Threads: any. */
+WEIR_API weir_tls *weir_tls_ref(weir_tls *tls);
+WEIR_API void weir_tls_unref(weir_tls *tls);
+
+/* The same as weir_connect_new, with TLS.  `name` is what the peer's certificate must have; NULL: the
+ * host of the address.
+ *
+ * Owner:   the caller, until the task is consumed.  The texts are copied.
+ * Result:  as weir_connect_new; the start also reports -ENOMEM for NULL settings, -EINVAL for those of
+ *          a server, and for a Unix socket without a name.  The task's status also: the fault of the
+ *          settings; WEIR_ETLS_NAME, WEIR_ETLS_EXPIRED, WEIR_ETLS_SELF_SIGNED or WEIR_ETLS_UNTRUSTED:
+ *          the peer's certificate is refused; WEIR_ETLS_PLAIN: the peer does not speak TLS; -EPROTO:
+ *          it breaks its rules, or accepts none of the settings; -ECONNABORTED: it went away.
+ * Threads: any. */
+WEIR_API weir_task *weir_connect_tls_new(const char *address, weir_tls *tls, const char *name, weir_task_fn *done, void *context);
+
+/* Makes a task that starts TLS on a stream that was plain until then, such as after STARTTLS: as the
+ * client or the server, as the settings are.  No other task of the stream may wait meanwhile.
+ *
+ * Owner:   the caller, until the task is consumed.  The name is copied.
+ * Result:  NULL when out of memory; every consumer accepts NULL.  The task's start, run or push
+ *          reports -ENOMEM for a NULL stream or settings, -EINVAL for a client without a name.  The
+ *          task's status: 0; -EBUSY: a task of the stream waits; -EALREADY: it has TLS; -EBADMSG:
+ *          bytes of the peer came before the handshake, which nobody may take for protected ones;
+ *          -ENOTSUP: it is a pipe or a terminal; those of weir_connect_tls_new, which break the stream;
+ *          -EPROTOTYPE: the client of a server speaks HTTP; those of weir_stream_read_new.
+ * Threads: any. */
+WEIR_API weir_task *weir_stream_start_tls_new(weir_stream *stream, weir_tls *tls, const char *name, weir_task_fn *done,
+                                              void *context);
+
+WEIR_END
+
+#endif

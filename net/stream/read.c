@@ -1,0 +1,341 @@
+/* net/stream/read.c: tasks that read a stream.
+ *
+ * Threads: made, started and cancelled on any thread; the rest on the owner of the stream's poller.
+ * Locks:   none.
+ *
+ * Bytes are read only for the first task that waits.  They come into the poller's scratch buffer.  If they are enough, the task
+ * gets a copy.  If not, they are kept by the transport, until more have come.  What is left over is kept for the next task. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "factory/task/series.h"
+#include "kernel/memory/memory.h"
+#include "kernel/observe/log.h"
+#include "net/stream/stream.h"
+
+#define DELIMITER_MAX 255
+
+struct read {
+        struct weir__io_task io; /* first */
+        struct weir__link link;  /* in the stream's readers, while it waits */
+
+        /* Constant. */
+        struct weir_stream *stream; /* a use; NULL: the task is poisoned */
+        size_t least, most;
+        uint8_t delimiter_size; /* 0: it reads until `least` are there */
+
+        /* The owner's, then the callback's. */
+        uint32_t number; /* of this read, if it was given bytes: `reads` of the stream then */
+        char *data;      /* or NULL */
+        size_t size;
+
+        unsigned char delimiter[];
+};
+
+static struct read *
+first_reader(struct weir_stream *stream)
+{
+        struct weir__link *link = weir__list_first(&stream->readers);
+
+        return link ? weir__container_of(link, struct read, link) : NULL;
+}
+
+/* -- giving bytes -- */
+
+/* Gives the task a copy of these bytes.  Returns 0 or -ENOMEM. */
+static int
+give(struct read *read, const char *bytes, size_t size)
+{
+        read->number = ++read->stream->reads;
+        if (!size)
+                return 0;
+        read->data = malloc(size + 1);
+        if (!read->data)
+                return -ENOMEM;
+        memcpy(read->data, bytes, size);
+        read->data[size] = '\0';
+        read->size = size;
+        return 0;
+}
+
+/* Gives the task the first bytes of those that are kept. */
+static int
+give_kept(struct read *read, size_t size)
+{
+        struct weir__transport *transport = &read->stream->transport;
+        int failed = give(read, transport->input.data, size);
+
+        if (!failed)
+                (void)weir__input_keep(transport, transport->input.data + size, transport->input.size - size);
+        return failed;
+}
+
+/* How many of these bytes the task takes now; 0: more must come. */
+static size_t
+takes(const struct read *read, const char *bytes, size_t size)
+{
+        if (!read->delimiter_size)
+                return size < read->least ? 0 : size < read->most ? size : read->most;
+        const char *found = size ? memmem(bytes, size < read->most ? size : read->most, read->delimiter, read->delimiter_size)
+                                 : NULL;
+        return found ? (size_t)(found - bytes) + read->delimiter_size : 0;
+}
+
+/* -- reading -- */
+
+/* No more bytes come: the task gets what there is. */
+static int
+give_last(struct read *read, int status)
+{
+        size_t kept = read->stream->transport.input.size;
+        int failed = give_kept(read, kept < read->most ? kept : read->most);
+
+        return failed ? failed : status;
+}
+
+/* Out of memory for bytes that were read: the stream has a gap. */
+static int
+lose(struct weir_stream *stream)
+{
+        stream->failure = -ENOMEM;
+        return -ENOMEM;
+}
+
+/* Takes in bytes that were just read: gives the task its part, and keeps the rest.  Returns as progress. */
+static int
+take_in(struct read *read, char *bytes, size_t size)
+{
+        struct weir__transport *transport = &read->stream->transport;
+
+        if (transport->input.size) {
+                if (!weir__input_append(transport, bytes, size))
+                        return lose(read->stream);
+                size_t count = takes(read, transport->input.data, transport->input.size);
+                return count ? give_kept(read, count) : -EAGAIN;
+        }
+        size_t count = takes(read, bytes, size);
+        int failed = count ? give(read, bytes, count) : 0;
+        if (!failed && !weir__input_keep(transport, bytes + count, size - count))
+                failed = -ENOMEM;
+        return failed ? lose(read->stream) : count ? 0 : -EAGAIN;
+}
+
+/* How many bytes to read at once: without a delimiter no more than the task takes. */
+static size_t
+room_for(const struct read *read)
+{
+        size_t left = read->most - read->stream->transport.input.size;
+
+        return read->delimiter_size || left > WEIR__SCRATCH_SIZE ? WEIR__SCRATCH_SIZE : left;
+}
+
+/* Reads for the first task.  Returns -EAGAIN while it has to wait; else its status. */
+static int
+progress(struct weir_stream *stream, struct read *read)
+{
+        struct weir__transport *transport = &stream->transport;
+        size_t count = takes(read, transport->input.data, transport->input.size);
+        char *scratch = weir__transport_poller(transport)->scratch;
+
+        if (count)
+                return give_kept(read, count);
+        while (!stream->has_end && !stream->failure && weir__transport_may_read(transport)) {
+                if (read->delimiter_size && transport->input.size >= read->most)
+                        return -EMSGSIZE;
+                ssize_t got = weir__input_read(transport, scratch, room_for(read));
+                int status = got > 0 ? take_in(read, scratch, (size_t)got) : -EAGAIN;
+                if (status != -EAGAIN)
+                        return status;
+                stream->has_end = got == 0 || (got == -EIO && transport->stream.is_pipe);
+                if (got < 0 && got != -EAGAIN && !stream->has_end)
+                        stream->failure = (int)got;
+        }
+        if (stream->has_end || stream->failure)
+                return give_last(read, stream->failure ? stream->failure : -EPIPE);
+        return read->delimiter_size && transport->input.size >= read->most ? -EMSGSIZE : -EAGAIN;
+}
+
+void
+weir__stream_end_readers(struct weir_stream *stream, int status)
+{
+        for (struct read *read; (read = first_reader(stream));) {
+                weir__link_remove(&read->link);
+                weir__io_complete(&read->io, status);
+        }
+}
+
+void
+weir__stream_serve_readers(struct weir_stream *stream)
+{
+        struct read *read;
+        int status;
+
+        while ((read = first_reader(stream)) && (status = progress(stream, read)) != -EAGAIN) {
+                weir__link_remove(&read->link);
+                weir__io_complete(&read->io, status);
+        }
+        if (stream->failure)
+                weir__stream_fail(stream, stream->failure);
+}
+
+/* -- the task -- */
+
+static int
+try(struct weir__io_task *io)
+{
+        struct read *read = (struct read *)io;
+        struct weir_stream *stream = read->stream;
+        int failed = weir__stream_try(stream);
+
+        if (failed)
+                return failed;
+        bool is_first = weir__list_is_empty(&stream->readers);
+        int status = is_first ? progress(stream, read) : -EAGAIN;
+        if (status == -EAGAIN) {
+                weir__list_append(&stream->readers, &read->link);
+                io->is_linked = true;
+        }
+        if (stream->failure)
+                weir__stream_fail(stream, stream->failure);
+        return status;
+}
+
+/* What came for it stays for the next one. */
+static void
+withdraw(struct weir__io_task *io)
+{
+        struct read *read = (struct read *)io;
+        bool was_first = first_reader(read->stream) == read;
+
+        weir__link_remove(&read->link);
+        if (was_first)
+                weir__stream_serve_readers(read->stream);
+}
+
+/* The callback will see that the series has ended early, so the bytes go back.  Behind another read they cannot: the peer's bytes
+ * would be out of order. */
+static void
+give_back(struct read *read)
+{
+        struct weir_stream *stream = read->stream;
+
+        if (weir__transport_is_closed(&stream->transport))
+                return;
+        if (read->number != stream->reads || !weir__input_prepend(&stream->transport, read->data, read->size))
+                weir__stream_fail(stream, -ECONNABORTED);
+}
+
+static void
+settle(struct weir__io_task *io)
+{
+        struct read *read = (struct read *)io;
+
+        if (read->size && weir__series_verdict(io->task.series))
+                give_back(read);
+}
+
+static void
+start(struct weir_task *task)
+{
+        weir__stream_start_task(task, ((struct read *)task)->stream);
+}
+
+static void
+release(struct weir_task *task, bool is_discarded)
+{
+        struct read *read = (struct read *)task;
+
+        (void)is_discarded;
+        free(read->data);
+        weir_stream_unref(read->stream);
+}
+
+static void
+describe(const struct weir_task *task, char *out, size_t room)
+{
+        const struct read *read = (const struct read *)task;
+        char peer[WEIR__ADDRESS_TEXT];
+
+        weir__stream_describe(read->stream, peer, sizeof peer);
+        if (read->delimiter_size)
+                snprintf(out, room, "a delimiter from %s", peer);
+        else
+                snprintf(out, room, "%zu byte%s from %s", read->least, read->least == 1 ? "" : "s", peer);
+}
+
+static const struct weir__io_ops read_ops = {.task = WEIR__IO_TASK_OPS("a read of a stream", start, release, describe),
+                                             .try = try,
+                                             .withdraw = withdraw,
+                                             .settle = settle};
+
+/* -- the public face -- */
+
+static weir_task *
+new_read(weir_stream *stream, size_t least, size_t most, const void *delimiter, size_t size, int fault, weir_task_fn *done,
+         void *context)
+{
+        size_t whole = sizeof(struct read) + (fault ? 0 : size);
+        struct read *read = weir__alloc(whole);
+
+        if (!read)
+                return NULL;
+        *read = (struct read){.stream = weir__stream_use(stream), .least = least, .most = most};
+        weir__task_init(&read->io.task, &read_ops.task, whole, done, context);
+        if (!fault && size) {
+                memcpy(read->delimiter, delimiter, size);
+                read->delimiter_size = (uint8_t)size;
+        }
+        if (!stream || fault)
+                weir__task_poison(&read->io.task, stream ? fault : -ENOMEM);
+        return &read->io.task;
+}
+
+weir_task *
+weir_stream_read_new(weir_stream *stream, size_t least, size_t most, weir_task_fn *done, void *context)
+{
+        int fault = least && least <= most ? 0
+                                           : weir__log_refusal("weir_stream_read_new: at least %zu and at most %zu bytes: "
+                                                               "expected at least 1, and no more than the most",
+                                                               least, most);
+
+        return new_read(stream, least, most, NULL, 0, fault, done, context);
+}
+
+weir_task *
+weir_stream_read_until_new(weir_stream *stream, const void *delimiter, size_t size, size_t most, weir_task_fn *done,
+                           void *context)
+{
+        int fault = delimiter && size && size <= DELIMITER_MAX && size <= most
+                            ? 0
+                            : weir__log_refusal(
+                                      "weir_stream_read_until_new: a delimiter of %zu bytes within %zu: expected one of 1 "
+                                      "to %d bytes, and no larger than the most",
+                                      delimiter ? size : 0, most, DELIMITER_MAX);
+
+        return new_read(stream, size, most, delimiter, size, fault, done, context);
+}
+
+const void *
+weir_stream_data(const weir_task *task, size_t *size)
+{
+        const struct read *read = (const struct read *)task;
+        bool is_read = task && task->work.ops == &read_ops.task.work;
+
+        if (size)
+                *size = is_read ? read->size : 0;
+        return !is_read ? NULL : read->data ? read->data : "";
+}
+
+char *
+weir__stream_take_data(struct weir_task *task, size_t *size)
+{
+        struct read *read = (struct read *)task;
+        char *data = read->data;
+
+        *size = read->size;
+        read->data = NULL;
+        read->size = 0;
+        return data;
+}

@@ -1,0 +1,440 @@
+/* net/stream/stream.c: the life of a stream: its users, its events, its end.
+ *
+ * Threads: made, used and broken on any thread.  Its transport belongs to the owner of its poller, and so do events and tasks.
+ * Locks:   the stream's, a leaf: the orders to the owner, and whether the descriptor is open, for those who ask for addresses.
+ *
+ * A stream is registered with its poller by the first of its tasks.  So it can be made before the runtime has started. */
+#include "net/stream/stream.h"
+#include "net/stream/secure.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "factory/sync/waitable.h"
+#include "kernel/base/phase.h"
+#include "kernel/memory/memory.h"
+#include "kernel/observe/log.h"
+#include "kernel/runtime/runtime.h"
+#include "kernel/socket/address.h"
+#include "kernel/worker/deliver.h"
+
+#define LINGER WEIR_SEC(30) /* at most, until the peer has all that was written */
+
+enum order { ORDER_BREAK = 1, ORDER_CLOSE = 2 };
+
+static struct weir_stream *
+stream_of(struct weir__transport *transport)
+{
+        return (struct weir_stream *)transport;
+}
+
+static void
+drop(struct weir_stream *stream)
+{
+        if (atomic_fetch_sub_explicit(&stream->references, 1, memory_order_acq_rel) != 1)
+                return;
+        weir__transport_done(&stream->transport);
+        weir__free(stream, sizeof *stream);
+}
+
+static void
+keep(struct weir_stream *stream)
+{
+        atomic_fetch_add_explicit(&stream->references, 1, memory_order_relaxed);
+}
+
+/* -- the owner of the poller -- */
+
+static void
+set_descriptor(struct weir_stream *stream, bool has_descriptor)
+{
+        weir__lock(&stream->lock);
+        stream->has_descriptor = has_descriptor;
+        weir__unlock(&stream->lock);
+}
+
+void
+weir__stream_fail(struct weir_stream *stream, int failure)
+{
+        if (!stream->failure)
+                stream->failure = failure;
+        if (!stream->has_maker)
+                weir__stream_end_readers(stream, stream->failure);
+        weir__stream_end_writers(stream, stream->failure);
+        if (!stream->is_open || weir__transport_is_closed(&stream->transport))
+                return;
+        set_descriptor(stream, false);
+        stream->transport.must_break |= failure == -ECONNABORTED;
+        weir__transport_close(&stream->transport);
+        if (stream->has_maker)
+                stream->maker.go_on(stream->maker.task);
+}
+
+/* Nobody uses it any more.  What was written goes out still. */
+static void
+close_it(struct weir_stream *stream)
+{
+        struct weir__transport *transport = &stream->transport;
+
+        if (weir__transport_is_closed(transport))
+                return;
+        if (transport->stream.is_pipe || weir__transport_may_close(transport, false))
+                weir__transport_close(transport);
+        else
+                weir__transport_linger(transport, LINGER);
+}
+
+static void
+carry_out(struct weir__work *work)
+{
+        struct weir_stream *stream = weir__container_of(work, struct weir_stream, work);
+
+        weir__lock(&stream->lock);
+        unsigned orders = stream->orders;
+        stream->orders = 0;
+        weir__unlock(&stream->lock);
+        if (orders & ORDER_BREAK)
+                weir__stream_fail(stream, -ECONNABORTED);
+        if (orders & ORDER_CLOSE)
+                close_it(stream);
+        drop(stream);
+        weir__runtime_leave();
+}
+
+static const struct weir__work_ops order_ops = {.run = carry_out};
+
+static void
+go_on(struct weir_stream *stream)
+{
+        if (stream->has_maker) {
+                stream->maker.go_on(stream->maker.task);
+                return;
+        }
+        weir__stream_flush(stream);
+        weir__stream_serve_readers(stream);
+}
+
+static void
+readable(struct weir__transport *transport)
+{
+        struct weir_stream *stream = stream_of(transport);
+
+        if (stream->has_maker)
+                stream->maker.go_on(stream->maker.task);
+        else
+                weir__stream_serve_readers(stream);
+}
+
+static void
+writable(struct weir__transport *transport)
+{
+        weir__stream_flush(stream_of(transport));
+}
+
+/* A peer that has finished its side may still read. */
+static void
+ended(struct weir__transport *transport)
+{
+        (void)transport;
+}
+
+/* The tasks find out why. */
+static void
+hung_up(struct weir__transport *transport)
+{
+        transport->is_ready = true;
+        go_on(stream_of(transport));
+}
+
+static void
+requeued(struct weir__transport *transport)
+{
+        go_on(stream_of(transport));
+}
+
+static void
+time_is_up(struct weir__transport *transport)
+{
+        weir__stream_fail(stream_of(transport), -ETIMEDOUT);
+}
+
+static void
+shut_down(struct weir__transport *transport)
+{
+        weir__stream_fail(stream_of(transport), -ESHUTDOWN);
+}
+
+static void
+closed(struct weir__transport *transport)
+{
+        (void)transport;
+}
+
+static void
+unused(struct weir__transport *transport)
+{
+        drop(stream_of(transport));
+}
+
+static const struct weir__transport_ops transport_ops = {
+        .source = WEIR__TRANSPORT_SOURCE,
+        .readable = readable,
+        .writable = writable,
+        .ended = ended,
+        .hung_up = hung_up,
+        .requeued = requeued,
+        .time_is_up = time_is_up,
+        .shutdown = shut_down,
+        .written = weir__stream_written,
+        .closed = closed,
+        .unused = unused,
+};
+
+int
+weir__stream_open(struct weir_stream *stream)
+{
+        static struct weir__log_limit limit;
+        int failed = weir__transport_open(&stream->transport);
+
+        if (failed == -EPERM)
+                weir__log_limited(&limit, WEIR_LOG_ERROR,
+                                  "a stream of descriptor %d: it is a file that is always ready: expected a socket, pipe or "
+                                  "terminal; the tasks of weir/file.h read files",
+                                  stream->transport.stream.source.fd);
+        if (failed) {
+                stream->failure = failed;
+                return failed;
+        }
+        keep(stream);
+        stream->is_open = true;
+        stream->transport.is_ready = true; /* perhaps something has come before */
+        return 0;
+}
+
+int
+weir__stream_try(struct weir_stream *stream)
+{
+        if (weir__phase_is_stopping())
+                return -ESHUTDOWN;
+        if (stream->has_maker)
+                return -EBUSY;
+        return stream->failure ? stream->failure : stream->is_open ? 0 : weir__stream_open(stream);
+}
+
+void
+weir__stream_make(struct weir_stream *stream, struct weir__io_task *task, void step(struct weir__io_task *task))
+{
+        stream->has_maker = true;
+        stream->maker = (struct weir__maker){task, step};
+}
+
+void
+weir__stream_made(struct weir_stream *stream)
+{
+        stream->has_maker = false;
+        stream->readers = (struct weir__list){0};
+        stream->transport.is_ready = true; /* perhaps something has come already */
+}
+
+int
+weir__stream_secure(struct weir_stream *stream, const struct weir_tls *tls, const char *name)
+{
+        struct weir__stream *own = &stream->transport.stream;
+
+        if (tls->fault)
+                return tls->fault;
+        if (tls->is_client)
+                return weir__tls_new_client(&own->tls, tls->context, own->source.fd, name);
+        own->tls = weir__tls_new(tls->context, own->source.fd);
+        return own->tls ? 0 : -ENOMEM;
+}
+
+/* -- any thread -- */
+
+struct weir_stream *
+weir__stream_new(int fd, unsigned poller)
+{
+        struct weir_stream *stream = weir__alloc(sizeof *stream);
+
+        if (!stream)
+                return NULL;
+        memset(stream, 0, sizeof *stream);
+        weir__transport_init(&stream->transport, &transport_ops, poller, fd);
+        weir__stream_adopt(&stream->transport.stream, fd);
+        stream->work.ops = &order_ops;
+        stream->has_descriptor = true;
+        weir__lock_init(&stream->lock, WEIR__RANK_LEAF);
+        atomic_init(&stream->users, 1);
+        atomic_init(&stream->references, 1);
+        return stream;
+}
+
+/* Under the lock.  Gives it another poller if it was made before the start, or in an earlier runtime. */
+static void
+place(struct weir_stream *stream)
+{
+        if (stream->transport.poller >= weir__pollers_count())
+                stream->transport.poller = (uint8_t)weir__worker_home_poller();
+}
+
+void
+weir__stream_start_task(struct weir_task *task, struct weir_stream *stream)
+{
+        weir__lock(&stream->lock);
+        place(stream);
+        task->poller = stream->transport.poller;
+        weir__unlock(&stream->lock);
+        weir__io_start(task);
+}
+
+/* Returns false when the runtime ends, or has ended: that closes the stream. */
+static bool
+give_order(struct weir_stream *stream, enum order order)
+{
+        weir__lock(&stream->lock);
+        bool is_first = !stream->orders, may = !is_first || weir__runtime_enter() == 0;
+        if (may)
+                stream->orders |= (uint8_t)order;
+        if (may && is_first) {
+                place(stream);
+                keep(stream);
+        }
+        weir__unlock(&stream->lock);
+        if (may && is_first)
+                weir__deliver(weir__poller_at(stream->transport.poller), &stream->work);
+        return may;
+}
+
+struct weir_stream *
+weir__stream_use(struct weir_stream *stream)
+{
+        if (stream)
+                atomic_fetch_add_explicit(&stream->users, 1, memory_order_relaxed);
+        return stream;
+}
+
+/* -- the public face -- */
+
+static int
+fault_of(int fd)
+{
+        struct stat status;
+
+        if (weir__phase_is_forked())
+                return ECHILD;
+        if (fstat(fd, &status) < 0 || fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | O_NONBLOCK) < 0) {
+                weir__log_refusal("weir_stream_of: descriptor %d: expected an open one", fd);
+                return EBADF;
+        }
+        if (!S_ISREG(status.st_mode) && !S_ISDIR(status.st_mode))
+                return 0;
+        weir__log_refusal("weir_stream_of: descriptor %d is a %s: expected a connected socket, pipe or terminal; the tasks of "
+                          "weir/file.h read files",
+                          fd, S_ISDIR(status.st_mode) ? "directory" : "regular file");
+        return EPERM;
+}
+
+weir_stream *
+weir_stream_of(int fd)
+{
+        int fault = fault_of(fd);
+        struct weir_stream *stream = fault ? NULL : weir__stream_new(fd, weir__worker_home_poller());
+
+        if (!stream)
+                errno = fault ? fault : ENOMEM;
+        return stream;
+}
+
+weir_stream *
+weir_stream_ref(weir_stream *stream)
+{
+        weir__memory_expect(stream);
+        return weir__stream_use(stream);
+}
+
+/* No task is left that could open it, or use it. */
+static void
+leave(struct weir_stream *stream)
+{
+        if (!stream->is_open && !weir__phase_is_forked())
+                weir__stream_close(&stream->transport.stream);
+        else if (stream->is_open)
+                (void)give_order(stream, ORDER_CLOSE);
+        drop(stream);
+}
+
+void
+weir_stream_unref(weir_stream *stream)
+{
+        if (!stream)
+                return;
+        weir__memory_expect(stream);
+        uint32_t users = atomic_fetch_sub_explicit(&stream->users, 1, memory_order_acq_rel);
+        if (users == 0)
+                weir__panic("weir_stream_unref: no reference is left: it was called once too often");
+        if (users == 1)
+                leave(stream);
+}
+
+void
+weir_stream_break(weir_stream *stream)
+{
+        if (!stream)
+                return;
+        weir__memory_expect(stream);
+        (void)give_order(stream, ORDER_BREAK);
+}
+
+/* Writes the address that `name` gives: getpeername or getsockname. */
+static int
+write_address(struct weir_stream *stream, int name(int fd, struct sockaddr *address, socklen_t *size), char *out, size_t room)
+{
+        struct weir__socket_address address = {.size = sizeof address.storage};
+        char text[WEIR__ADDRESS_TEXT];
+
+        if (!stream)
+                return -ENOMEM;
+        weir__memory_expect(stream);
+        weir__lock(&stream->lock);
+        int failed = !stream->has_descriptor || name(stream->transport.stream.source.fd, &address.any, &address.size) < 0;
+        weir__unlock(&stream->lock);
+        if (failed)
+                return -ENOTCONN;
+        weir__address_print(&address, text, sizeof text);
+        return snprintf(out, room, "%s", text);
+}
+
+static int
+name_peer(int fd, struct sockaddr *address, socklen_t *size)
+{
+        return getpeername(fd, address, size);
+}
+
+static int
+name_self(int fd, struct sockaddr *address, socklen_t *size)
+{
+        return getsockname(fd, address, size);
+}
+
+int
+weir_stream_peer(weir_stream *stream, char *out, size_t room)
+{
+        return write_address(stream, name_peer, out, room);
+}
+
+int
+weir_stream_local(weir_stream *stream, char *out, size_t room)
+{
+        return write_address(stream, name_self, out, room);
+}
+
+void
+weir__stream_describe(struct weir_stream *stream, char *out, size_t room)
+{
+        if (write_address(stream, name_peer, out, room) < 0)
+                snprintf(out, room, "descriptor %d", stream->transport.stream.source.fd);
+}

@@ -1,0 +1,99 @@
+/* net/stream/stream.h: a stream: a transport that tasks read and write.
+ *
+ *     UNOPENED --the first task--> OPEN --end, fault, break, or nobody uses it any more--> closed --> freed
+ *
+ * Two counts keep it.  `users` are the program's references and those of tasks: when they are gone, the stream is closed.
+ * `references` keep the memory: all users together have one, the transport has one while it is registered, and an order one. */
+#ifndef WEIR_NET_STREAM_H
+#define WEIR_NET_STREAM_H
+
+#include <weir/stream.h>
+
+#include "io/base/io_task.h"
+#include "kernel/base/lock.h"
+#include "kernel/socket/address.h"
+#include "net/transport/input.h"
+#include "net/transport/output.h"
+#include "net/transport/transport.h"
+
+struct weir_tls;
+
+/* A task that makes the stream usable: it connects, or shakes hands. */
+struct weir__maker {
+        struct weir__io_task *task;
+        void (*go_on)(struct weir__io_task *task); /* there was an event, or `failure` is set */
+};
+
+struct weir_stream {
+        struct weir__transport transport; /* first; owner of the poller only */
+        _Atomic uint32_t users;
+        _Atomic uint32_t references;
+
+        struct weir__lock lock; /* rank LEAF */
+
+        /* Guarded by lock. */
+        uint8_t orders;      /* bits of enum order (stream.c) that `work` has not carried out */
+        bool has_descriptor; /* it is open: addresses may be asked for.  Written by the owner */
+
+        /* Owner of the poller only. */
+        bool is_open;     /* registered once: UNOPENED before */
+        bool has_end;     /* the peer has finished its side, and all of that was read */
+        bool is_finished; /* weir_stream_finish_new waits for its turn, or has had it */
+        bool has_maker;   /* `maker` is set, and no other task of the stream waits */
+        int failure;      /* what later tasks end with; 0: none */
+        uint32_t reads;   /* that have been given bytes, or the end */
+
+        struct weir__work work; /* belongs to the thread that has set the first of the orders, then to the owner */
+
+        union {
+                struct weir__list readers; /* tasks that wait */
+                struct weir__maker maker;
+        };
+        _Atomic size_t unsent; /* bytes of writes that have started and not ended; relaxed */
+};
+
+/* -- stream.c -- */
+
+/* Takes a descriptor, which does not block.  One user, the caller.  NULL when out of memory.  Any thread. */
+struct weir_stream *weir__stream_new(int fd, unsigned poller);
+
+/* The owner of the poller: registers it, unless that has been done.  Result: 0, or a negative errno, with which all its tasks
+ * end. */
+int weir__stream_open(struct weir_stream *stream);
+
+/* The owner: it is broken.  All its tasks end with that status, and later ones. */
+void weir__stream_fail(struct weir_stream *stream, int failure);
+
+/* The status of a task that is tried now: 0 if it may go on.  Opens the stream.  Owner. */
+int weir__stream_try(struct weir_stream *stream);
+
+/* From now on the task makes it; or no longer.  Owner. */
+void weir__stream_make(struct weir_stream *stream, struct weir__io_task *task, void step(struct weir__io_task *task));
+void weir__stream_made(struct weir_stream *stream);
+
+/* Gives it TLS; the handshake is to follow.  Result: 0; the fault of the settings; -EINVAL for a bad name; -ENOMEM.  Owner. */
+int weir__stream_secure(struct weir_stream *stream, const struct weir_tls *tls, const char *name);
+
+struct weir_stream *weir__stream_use(struct weir_stream *stream); /* one more user; accepts NULL */
+
+/* Writes who is at the other end, for people.  Any thread. */
+void weir__stream_describe(struct weir_stream *stream, char *out, size_t room);
+
+/* For the start of its tasks: gives the task the poller of the stream. */
+void weir__stream_start_task(struct weir_task *task, struct weir_stream *stream);
+
+/* -- read.c; owner -- */
+
+void weir__stream_serve_readers(struct weir_stream *stream); /* as far as there is input */
+void weir__stream_end_readers(struct weir_stream *stream, int status);
+
+/* Takes the bytes of a read, which the caller frees, inside its callback.  NULL and 0: it has none. */
+char *weir__stream_take_data(struct weir_task *read, size_t *size);
+
+/* -- write.c; owner -- */
+
+void weir__stream_flush(struct weir_stream *stream); /* writes as much as goes out */
+void weir__stream_end_writers(struct weir_stream *stream, int status);
+void weir__stream_written(struct weir__transport *transport, struct weir__writer *writer); /* weir__transport_ops.written */
+
+#endif

@@ -1,0 +1,313 @@
+/* test/stream_tls_test.c: streams with TLS: connects, and handshakes that begin later. */
+#include "test/fixture.h"
+#include "test/tls_peer.h"
+
+#include <errno.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+
+static weir_stream *client, *server;
+
+static void
+start(weir_task *task)
+{
+        CU_ASSERT_EQUAL(weir_task_start(task), 0);
+}
+
+/* Bytes between the two are no deadline, so the clock is asked again and again. */
+#define BECOMES(condition) WEIR_TEST_EVENTUALLY((weir_test_pass(0), (condition)))
+
+static void
+begin(void)
+{
+        int ends[2];
+
+        CU_ASSERT_EQUAL_FATAL(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends), 0);
+        weir_test_begin_virtual();
+        client = weir_stream_of(ends[0]);
+        server = weir_stream_of(ends[1]);
+}
+
+static void
+end(void)
+{
+        weir_stream_unref(client);
+        weir_stream_unref(server);
+        weir_test_end();
+}
+
+static weir_tls *
+settings_of_client(void)
+{
+        struct weir_tls_config config = WEIR_TLS_CONFIG_DEFAULT;
+
+        config.ca_file = tls_path("ca.pem");
+        return weir_tls_client_new(&config);
+}
+
+static weir_tls *
+settings_of_server(void)
+{
+        struct weir_tls_config config = WEIR_TLS_CONFIG_DEFAULT;
+
+        config.certificate_file = tls_path("server.pem");
+        config.private_key_file = tls_path("server.key");
+        return weir_tls_server_new(&config);
+}
+
+static weir_task *
+start_tls(weir_stream *stream, weir_tls *tls, const char *name, struct weir_test_record *record)
+{
+        return weir_test_recorded(weir_stream_start_tls_new(stream, tls, name, weir_test_done, record));
+}
+
+struct seen {
+        struct weir_test_record record;
+        char text[64];
+};
+
+static void
+see(weir_task *read, void *context)
+{
+        struct seen *seen = context;
+
+        snprintf(seen->text, sizeof seen->text, "%s", (const char *)weir_stream_data(read, NULL));
+        weir_test_note(&seen->record, weir_task_status(read));
+}
+
+static void
+tls_begins_behind_plain_bytes(void)
+{
+        struct weir_test_record hello = {0}, theirs = {0}, ours = {0}, again = {0}, large = {0};
+        struct seen plain = {0}, secret = {0}, whole = {0}, last = {0};
+        weir_tls *of_client = settings_of_client(), *of_server = settings_of_server();
+        size_t size = 1 << 20;
+        char *bytes = malloc(size);
+
+        begin();
+        start(weir_test_recorded(weir_stream_write_new(server, "220 ready\r\n", 11, weir_test_done, &hello)));
+        start(weir_test_recorded(weir_stream_read_until_new(client, "\r\n", 2, 100, see, &plain)));
+        BECOMES(plain.record.frees);
+        CU_ASSERT_STRING_EQUAL(plain.text, "220 ready\r\n");
+        start(start_tls(server, of_server, NULL, &theirs));
+        start(start_tls(client, of_client, "server.example", &ours));
+        BECOMES(theirs.frees && ours.frees);
+        WEIR_TEST_CALLED(&theirs, 0);
+        WEIR_TEST_CALLED(&ours, 0);
+        start(weir_test_recorded(weir_stream_read_new(client, 6, 6, see, &secret)));
+        start(weir_stream_write_new(server, "secret", 6, NULL, NULL));
+        BECOMES(secret.record.frees);
+        CU_ASSERT_STRING_EQUAL(secret.text, "secret");
+        memset(bytes, 'x', size);
+        start(weir_test_recorded(weir_stream_write_new(client, bytes, size, weir_test_done, &large)));
+        start(weir_test_recorded(weir_stream_read_new(server, size, size, see, &whole)));
+        BECOMES(large.frees && whole.record.frees);
+        WEIR_TEST_CALLED(&large, 0);
+        WEIR_TEST_CALLED(&whole.record, 0);
+        start(start_tls(client, of_client, "server.example", &again));
+        BECOMES(again.frees);
+        WEIR_TEST_CALLED(&again, -EALREADY);
+        start(weir_stream_finish_new(client, NULL, NULL));
+        start(weir_test_recorded(weir_stream_read_new(server, 1, 1, see, &last)));
+        BECOMES(last.record.frees);
+        WEIR_TEST_CALLED(&last.record, -EPIPE);
+        weir_tls_unref(of_client);
+        weir_tls_unref(of_server);
+        free(bytes);
+        end();
+}
+
+/* CVE-2011-0411: what a stranger put behind STARTTLS must not be taken for protected. */
+static void
+bytes_before_the_handshake_are_refused(void)
+{
+        struct weir_test_record ours = {0};
+        struct seen plain = {0};
+        weir_tls *of_server = settings_of_server();
+
+        begin();
+        start(weir_stream_write_new(client, "STARTTLS\r\nRCPT TO:<mallory>\r\n", 29, NULL, NULL));
+        start(weir_test_recorded(weir_stream_read_until_new(server, "\r\n", 2, 100, see, &plain)));
+        BECOMES(plain.record.frees);
+        start(start_tls(server, of_server, NULL, &ours));
+        BECOMES(ours.frees);
+        WEIR_TEST_CALLED(&ours, -EBADMSG);
+        weir_tls_unref(of_server);
+        end();
+}
+
+static void
+obstacles_are_named(void)
+{
+        struct weir_test_record busy = {0}, refused = {0}, pipe_record = {0};
+        struct seen waiting = {0};
+        weir_tls *of_client = settings_of_client(), *broken = weir_tls_server_new(NULL);
+        struct weir_tls_config config = WEIR_TLS_CONFIG_DEFAULT;
+        int ends[2];
+
+        begin();
+        start(weir_test_recorded(weir_stream_read_new(client, 1, 1, see, &waiting)));
+        start(start_tls(client, of_client, "server.example", &busy));
+        BECOMES(busy.frees);
+        WEIR_TEST_CALLED(&busy, -EBUSY);
+        CU_ASSERT_EQUAL(weir_task_start(start_tls(server, of_client, NULL, &refused)), -EINVAL);
+        CU_ASSERT_EQUAL(weir_task_start(start_tls(server, NULL, NULL, &refused)), -ENOMEM);
+        CU_ASSERT_EQUAL(weir_task_start(start_tls(NULL, of_client, "x", &refused)), -ENOMEM);
+        refused = (struct weir_test_record){0};
+        start(start_tls(server, broken, NULL, &refused));
+        BECOMES(refused.frees);
+        WEIR_TEST_CALLED(&refused, -EINVAL);
+        config.ca_file = "/nowhere/ca.pem";
+        weir_tls *lost = weir_tls_client_new(&config);
+        refused = (struct weir_test_record){0};
+        start(start_tls(server, lost, "x", &refused));
+        BECOMES(refused.frees);
+        WEIR_TEST_CALLED(&refused, -ENOENT);
+        CU_ASSERT_EQUAL_FATAL(pipe2(ends, O_CLOEXEC), 0);
+        weir_stream *odd = weir_stream_of(ends[0]);
+        start(start_tls(odd, of_client, "x", &pipe_record));
+        BECOMES(pipe_record.frees);
+        WEIR_TEST_CALLED(&pipe_record, -ENOTSUP);
+        weir_stream_unref(odd);
+        close(ends[1]);
+        weir_stream_break(client);
+        BECOMES(waiting.record.frees);
+        weir_tls_unref(of_client);
+        weir_tls_unref(broken);
+        weir_tls_unref(lost);
+        weir_tls_unref(NULL);
+        CU_ASSERT_PTR_NULL(weir_tls_ref(NULL));
+        end();
+}
+
+static void
+a_cancelled_handshake_breaks_the_stream(void)
+{
+        struct weir_test_record ours = {0};
+        struct seen seen = {0};
+        weir_tls *of_client = settings_of_client();
+        weir_series *series = weir_series_ref(weir_series_new(NULL, NULL));
+
+        begin();
+        weir_series_push(series, start_tls(client, of_client, "server.example", &ours));
+        weir_series_set_deadline(series, WEIR_SEC(2));
+        weir_series_start(series);
+        weir_test_pass(WEIR_SEC(2)); /* nobody answers */
+        WEIR_TEST_CALLED(&ours, -ETIMEDOUT);
+        start(weir_test_recorded(weir_stream_read_new(client, 1, 1, see, &seen)));
+        weir_test_pass(0);
+        WEIR_TEST_CALLED(&seen.record, -ECONNABORTED);
+        weir_tls_unref(of_client);
+        weir_series_unref(series);
+        end();
+}
+
+/* -- connect -- */
+
+static int listener;
+static char address[64];
+static weir_tls *of_server;
+
+struct connected {
+        struct weir_test_record record;
+        weir_stream *stream;
+        char problem[256];
+};
+
+static void
+take(weir_task *connect, void *context)
+{
+        struct connected *connected = context;
+        const char *problem = weir_connect_problem(connect);
+
+        connected->stream = weir_connect_take_stream(connect);
+        snprintf(connected->problem, sizeof connected->problem, "%s", problem ? problem : "");
+        weir_test_note(&connected->record, weir_task_status(connect));
+}
+
+static void
+listen_here(void)
+{
+        struct sockaddr_in in = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+        socklen_t size = sizeof in;
+
+        listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+        CU_ASSERT_EQUAL_FATAL(bind(listener, (struct sockaddr *)&in, size), 0);
+        CU_ASSERT_EQUAL_FATAL(listen(listener, 16), 0);
+        CU_ASSERT_EQUAL_FATAL(getsockname(listener, (struct sockaddr *)&in, &size), 0);
+        snprintf(address, sizeof address, "127.0.0.1:%u", ntohs(in.sin_port));
+}
+
+/* Connects, and has the server's side shake hands, if it is to speak TLS. */
+static void
+connect_as(weir_task *task, struct connected *connected, bool speaks_tls)
+{
+        struct weir_test_record theirs = {0};
+        int fd = -1;
+
+        start(weir_test_recorded(task));
+        BECOMES(fd >= 0 || (fd = accept(listener, NULL, NULL)) >= 0);
+        server = weir_stream_of(fd);
+        start(speaks_tls ? start_tls(server, of_server, NULL, &theirs)
+                         : weir_test_recorded(weir_stream_write_new(server, "220 plain\r\n", 11, weir_test_done, &theirs)));
+        BECOMES(connected->record.frees);
+        weir_stream_unref(server);
+        weir_stream_unref(connected->stream);
+}
+
+static void
+certificates_are_checked(void)
+{
+        struct weir_tls_config config = WEIR_TLS_CONFIG_DEFAULT;
+        weir_tls *of_client = settings_of_client();
+
+        weir_test_begin_virtual();
+        listen_here();
+        of_server = settings_of_server();
+        struct connected good = {0}, wrong = {0}, unknown = {0}, trusting = {0}, plain = {0};
+        connect_as(weir_connect_tls_new(address, of_client, "server.example", take, &good), &good, true);
+        WEIR_TEST_CALLED(&good.record, 0);
+        CU_ASSERT_STRING_EQUAL(good.problem, "");
+        connect_as(weir_connect_tls_new(address, of_client, NULL, take, &wrong), &wrong, true);
+        WEIR_TEST_CALLED(&wrong.record, WEIR_ETLS_NAME);
+        CU_ASSERT_PTR_NOT_NULL(strstr(wrong.problem, "server.example"));
+        char text[80];
+        snprintf(text, sizeof text, "tls:%s", address);
+        connect_as(weir_connect_new(text, take, &unknown), &unknown, true); /* the system does not know our authority */
+        CU_ASSERT(unknown.record.calls == 1 && unknown.record.status < -1000);
+        config.insecure = true;
+        weir_tls *insecure = weir_tls_client_new(&config);
+        connect_as(weir_connect_tls_new(address, insecure, "any.example", take, &trusting), &trusting, true);
+        WEIR_TEST_CALLED(&trusting.record, 0);
+        connect_as(weir_connect_tls_new(address, of_client, "server.example", take, &plain), &plain, false);
+        WEIR_TEST_CALLED(&plain.record, WEIR_ETLS_PLAIN);
+        struct connected refused = {0};
+        CU_ASSERT_EQUAL(weir_task_start(weir_connect_tls_new(address, NULL, NULL, take, &refused)), -ENOMEM);
+        CU_ASSERT_EQUAL(weir_task_start(weir_connect_tls_new(address, of_server, NULL, take, &refused)), -EINVAL);
+        CU_ASSERT_EQUAL(weir_task_start(weir_connect_tls_new("unix:/x", of_client, NULL, take, &refused)), -EINVAL);
+        CU_ASSERT_EQUAL(refused.record.calls, 0);
+        weir_tls_unref(of_client);
+        weir_tls_unref(of_server);
+        weir_tls_unref(insecure);
+        close(listener);
+        weir_test_end();
+}
+
+int
+main(void)
+{
+        static const struct weir_test tests[] = {
+                WEIR_TEST(tls_begins_behind_plain_bytes),
+                WEIR_TEST(bytes_before_the_handshake_are_refused),
+                WEIR_TEST(obstacles_are_named),
+                WEIR_TEST(a_cancelled_handshake_breaks_the_stream),
+                WEIR_TEST(certificates_are_checked),
+        };
+
+        tls_files_begin();
+        tls_make_certificate("ca", &(struct tls_wish){.key = TLS_EC});
+        tls_make_certificate("server", &(struct tls_wish){.alternative_names = "DNS:server.example", .issuer = "ca", .key = TLS_EC});
+        int result = weir_test_main("stream_tls", tests, sizeof tests / sizeof *tests);
+        tls_files_end();
+        return result;
+}
