@@ -480,7 +480,7 @@ a_slow_reader_is_told_of_when_it_has_all(void)
         CU_ASSERT_TRUE(http_send_text(&at.client, GET("/large")));
         http_read_some(&at.client);
         http_abandon(&at.client);
-        WEIR_TEST_EVENTUALLY(atomic_load(&at.server->connections) == 0);
+        WEIR_TEST_EVENTUALLY(atomic_load(&at.server->base.connections) == 0);
         http_open(&at.client, at.port);
         stop();
         CU_ASSERT_EQUAL(atomic_load(&at.count), 3);

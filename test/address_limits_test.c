@@ -14,7 +14,7 @@
 
 #include "kernel/memory/memory.h"
 #include "server/base/server.h"
-#include "server/base/addresses.h"
+#include "net/listen/addresses.h"
 #include "test/fixture.h"
 #include "test/http_client.h"
 #include "test/queue_check.h"
@@ -277,7 +277,7 @@ assert_turned_away(struct http_client *client)
 static bool
 all_have_left(void)
 {
-        return atomic_load(&at.server->connections) == 0 && count(&at.server->addresses) == 0;
+        return atomic_load(&at.server->base.connections) == 0 && count(&at.server->base.addresses) == 0;
 }
 
 static void
@@ -300,7 +300,7 @@ one_too_many_of_an_address_is_turned_away(void)
         CU_ASSERT_EQUAL(ask(&first), 200); /* those that are in stay, also idle ones */
         CU_ASSERT_EQUAL(ask(&second), 200);
         http_close(&first);
-        WEIR_TEST_EVENTUALLY(atomic_load(&at.server->connections) == 1);
+        WEIR_TEST_EVENTUALLY(atomic_load(&at.server->base.connections) == 1);
         open_from(&first, "127.0.0.1");
         CU_ASSERT_EQUAL(ask(&first), 200);
         http_abandon(&first);
@@ -346,13 +346,13 @@ a_client_refused_at_the_limit_of_all_is_not_counted(void)
         begin(1, "127.0.0.1:0", 1, 1);
         open_from(&busy, "127.0.0.1");
         CU_ASSERT_TRUE(http_send_text(&busy, "GET / HTTP/1.1\r\n"));
-        WEIR_TEST_EVENTUALLY(atomic_load(&at.server->branches[0].idle_since) == WEIR_FOREVER &&
-                             count(&at.server->addresses) == 1);
+        WEIR_TEST_EVENTUALLY(atomic_load(&weir__http_branch_at(at.server, 0)->base.idle_since) == WEIR_FOREVER &&
+                             count(&at.server->base.addresses) == 1);
         for (int i = 0; i < 3; i++) {
                 open_from(&other, "127.0.0.2");
                 assert_turned_away(&other);
         }
-        WEIR_TEST_EVENTUALLY(count(&at.server->addresses) == 1);
+        WEIR_TEST_EVENTUALLY(count(&at.server->base.addresses) == 1);
         http_close(&busy);
         WEIR_TEST_EVENTUALLY(all_have_left());
         open_from(&other, "127.0.0.2");
@@ -405,7 +405,7 @@ a_trusted_proxy_may_have_any_number(void)
         }
         open_from(&stranger, "127.0.0.1");
         CU_ASSERT_EQUAL(ask(&stranger), 200);
-        CU_ASSERT_EQUAL(count(&at.server->addresses), 1);
+        CU_ASSERT_EQUAL(count(&at.server->base.addresses), 1);
         for (int i = 0; i < 3; i++) {
                 http_close(&clients[i]);
         }
@@ -420,7 +420,7 @@ without_a_limit_nothing_is_counted(void)
         struct http_client clients[20];
 
         begin(1, "127.0.0.1:0", 0, 0);
-        CU_ASSERT_EQUAL(count(&at.server->addresses), 0);
+        CU_ASSERT_EQUAL(count(&at.server->base.addresses), 0);
         for (int i = 0; i < 20; i++) {
                 open_from(&clients[i], "127.0.0.1");
         }

@@ -17,7 +17,7 @@
 #include <sys/wait.h>
 
 #include "server/base/server.h"
-#include "server/listen/listener.h"
+#include "net/listen/listener.h"
 #include "test/http_client.h"
 
 #define GET "GET / HTTP/1.1\r\nHost: a\r\n\r\n"
@@ -240,8 +240,8 @@ every_client_of_a_shared_socket_is_served(void)
 
         CU_ASSERT_EQUAL(begin(4, address), 0);
         for (int i = 0; i < 4; i++) {
-                CU_ASSERT_EQUAL(at.server->branches[i].listener_count, 1);
-                CU_ASSERT_TRUE(at.server->branches[i].listeners[0].is_shared);
+                CU_ASSERT_EQUAL(weir__http_branch_at(at.server, i)->base.listener_count, 1);
+                CU_ASSERT_TRUE(weir__http_branch_at(at.server, i)->base.listeners[0].is_shared);
         }
         for (int round = 0; round < 5; round++) {
                 for (int i = 0; i < CLIENTS; i++) {
@@ -457,11 +457,11 @@ ask_late(bool has_successor, bool used)
 
         CU_ASSERT_EQUAL_FATAL(begin(1, "127.0.0.1:0"), 0);
         http_open(&at.client, at.port);
-        WEIR_TEST_EVENTUALLY(atomic_load(&at.server->connections) == 1);
+        WEIR_TEST_EVENTUALLY(atomic_load(&at.server->base.connections) == 1);
         CU_ASSERT(!used || http_ask(&at.client, GET, &at.reply));
-        at.server->has_successor = has_successor;
+        at.server->base.has_successor = has_successor;
         CU_ASSERT_EQUAL_FATAL(pthread_create(&thread, NULL, stop_main, NULL), 0);
-        WEIR_TEST_EVENTUALLY(is_refused(at.port) && atomic_load(&at.server->orders_left) == 0); /* it has looked at it */
+        WEIR_TEST_EVENTUALLY(is_refused(at.port) && atomic_load(&at.server->base.orders_left) == 0); /* it has looked at it */
         answered = http_ask(&at.client, GET, &at.reply);
         CU_ASSERT_EQUAL(pthread_join(thread, NULL), 0);
         http_close(&at.client);
@@ -513,7 +513,7 @@ requests_in_the_socket_at_a_stop_are_answered(void)
         http_open(&late, weir_http_server_port(at.server)); /* not accepted yet */
         CU_ASSERT_TRUE(http_send_text(&late, GET));
         CU_ASSERT_EQUAL_FATAL(pthread_create(&thread, NULL, stop_main, NULL), 0);
-        WEIR_TEST_EVENTUALLY(atomic_load(&at.server->orders_left) == 1);
+        WEIR_TEST_EVENTUALLY(atomic_load(&at.server->base.orders_left) == 1);
         weir_test_latch_count_down(&released);
         CU_ASSERT_TRUE(http_receive(&at.client, &at.reply, false));
         CU_ASSERT_TRUE(http_receive(&late, &at.reply, false));

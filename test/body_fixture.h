@@ -92,7 +92,7 @@ static inline void end(void)
         http_close(&at.client);
         http_reply_done(&at.reply);
         CU_ASSERT_EQUAL(weir_http_server_stop(at.server, WEIR_SEC(10)), 0);
-        CU_ASSERT_EQUAL(atomic_load(&at.server->users.count), 0);
+        CU_ASSERT_EQUAL(atomic_load(&at.server->base.users.count), 0);
         weir_http_server_free(at.server);
         weir_test_end();
 }

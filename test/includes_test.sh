@@ -13,7 +13,7 @@ allowed() {
         protocol) echo 'protocol/.*|kernel/calendar/calendar\.h|weir/(export|time|http_cookie)\.h' ;;
         factory) echo '(factory|kernel|protocol)/.*|weir/(export|time|runtime|task|series|parallel|graph|race|flow|retry|timer|ticker|waitgroup|clock|stats|go|counter|mailbox|conditional|channel|select|guard|rate|semaphore|signal|pool|barrier|promise|watch|topic|debug|trace|metrics)\.h' ;;
         io) echo '(io|factory|kernel)/.*|weir/(export|time|runtime|task|series|fd|go|loop|file|process)\.h' ;;
-        net) echo '(net|io|factory|kernel)/.*|weir/.*' ;;
+        net) echo '(net|io|factory|kernel)/.*|protocol/field/peer\.h|weir/.*' ;;
         server) echo '(server|net|io|factory|kernel|protocol)/.*|weir/.*' ;;
         include) echo 'weir/.*' ;;
         tutorial) echo 'weir/.*' ;;
@@ -27,8 +27,8 @@ rooms_of() {
         factory) echo 'names task timer sync flow graph channel inspect' ;;
         io) echo 'base file process' ;;
         protocol) echo 'text route message field coding' ;;
-        net) echo 'transport datagram stream' ;;
-        server) echo 'base observe exchange connection listen operate' ;;
+        net) echo 'transport datagram stream listen serve' ;;
+        server) echo 'base observe exchange connection operate' ;;
         esac
 }
 

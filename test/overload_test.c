@@ -11,6 +11,7 @@
 #include <sys/un.h>
 
 #include "server/base/server.h"
+#include "server/base/serving.h"
 #include "test/fixture.h"
 #include "test/http_client.h"
 #include "kernel/worker/deliver.h"
@@ -101,12 +102,12 @@ static void
 wait_until_workers_are_idle(void)
 {
         static const struct weir__work_ops ops = {.run = count_pause};
-        struct weir_test_latch passed = WEIR_TEST_LATCH(at.server->branch_count);
+        struct weir_test_latch passed = WEIR_TEST_LATCH(at.server->base.branch_count);
         struct pause pauses[3];
 
-        for (unsigned i = 0; i < at.server->branch_count; i++) {
+        for (unsigned i = 0; i < at.server->base.branch_count; i++) {
                 pauses[i] = (struct pause){.work.ops = &ops, .passed = &passed};
-                weir__deliver(at.server->branches[i].poller, &pauses[i].work);
+                weir__deliver(weir__http_branch_at(at.server, i)->base.poller, &pauses[i].work);
         }
         weir_test_latch_wait(&passed);
 }
@@ -135,7 +136,7 @@ the_one_that_is_idle_longest_makes_room(void)
         CU_ASSERT_EQUAL(ask(&third, GET("/")), 200);
         CU_ASSERT_EQUAL(ask(&first, GET("/")), 200);
         CU_ASSERT_EQUAL(ask(&fourth, GET("/")), 200);
-        CU_ASSERT_EQUAL(atomic_load(&at.server->connections), 3);
+        CU_ASSERT_EQUAL(atomic_load(&at.server->base.connections), 3);
         http_close(&first);
         http_close(&second);
         http_close(&third);
@@ -146,8 +147,8 @@ the_one_that_is_idle_longest_makes_room(void)
 static bool
 both_have_idle_ones(void)
 {
-        return atomic_load(&at.server->branches[0].idle_since) != WEIR_FOREVER &&
-               atomic_load(&at.server->branches[1].idle_since) != WEIR_FOREVER;
+        return atomic_load(&weir__http_branch_at(at.server, 0)->base.idle_since) != WEIR_FOREVER &&
+               atomic_load(&weir__http_branch_at(at.server, 1)->base.idle_since) != WEIR_FOREVER;
 }
 
 /* The system spreads connections over two listeners as it likes: with 16 of them it would be a wonder if one had none. */
@@ -174,7 +175,7 @@ it_may_be_on_another_poller(void)
                         CU_ASSERT_FALSE(http_has_news(&clients[k], 0));
                 }
                 wait_until_workers_are_idle();
-                CU_ASSERT_EQUAL(atomic_load(&at.server->connections), MOST);
+                CU_ASSERT_EQUAL(atomic_load(&at.server->base.connections), MOST);
         }
         for (int i = 0; i < MOST; i++) {
                 http_close(&clients[i]);
@@ -207,7 +208,7 @@ hold_poller(struct hold *hold, unsigned which)
         hold->work.ops = &ops;
         weir_test_latch_init(&hold->held, 1);
         weir_test_latch_init(&hold->released, 1);
-        weir__deliver(at.server->branches[which].poller, &hold->work);
+        weir__deliver(weir__http_branch_at(at.server, which)->base.poller, &hold->work);
         weir_test_latch_wait(&hold->held);
 }
 
@@ -251,7 +252,7 @@ begin_with_idle_elsewhere(struct http_client idle[FEW], struct hold *hold)
         release_poller(&first);
         wait_until_workers_are_idle();
         hold_poller(hold, 1);
-        CU_ASSERT_EQUAL(atomic_load(&at.server->branches[1].counts.of[WEIR__COUNT_IDLE]), FEW);
+        CU_ASSERT_EQUAL(atomic_load(&weir__http_branch_at(at.server, 1)->counts.of[WEIR__COUNT_IDLE]), FEW);
 }
 
 static void
@@ -266,7 +267,7 @@ end_with(struct http_client *clients, int count)
 static size_t
 connections(void)
 {
-        return atomic_load(&at.server->connections);
+        return atomic_load(&at.server->base.connections);
 }
 
 /* Those that come meanwhile make room for each other, and not all of them for the one that is to go. */
@@ -328,8 +329,8 @@ a_connection_that_one_poller_cannot_evict_another_does(void)
 static bool
 nobody_is_idle(void)
 {
-        return atomic_load(&at.server->branches[0].idle_since) == WEIR_FOREVER &&
-               atomic_load(&at.server->branches[1].idle_since) == WEIR_FOREVER;
+        return atomic_load(&weir__http_branch_at(at.server, 0)->base.idle_since) == WEIR_FOREVER &&
+               atomic_load(&weir__http_branch_at(at.server, 1)->base.idle_since) == WEIR_FOREVER;
 }
 
 static void
@@ -344,7 +345,8 @@ when_all_are_busy_the_next_to_become_idle_goes_on_any_poller(void)
                 CU_ASSERT_TRUE(http_send_text(&new[i], "GET / HTTP/1.1\r\n"));
                 CU_ASSERT_TRUE(http_send_text(&old[i], "GET / HTTP/1.1\r\n"));
         }
-        WEIR_TEST_EVENTUALLY(connections() == 2 * FEW && atomic_load(&at.server->branches[0].idle_since) == WEIR_FOREVER);
+        WEIR_TEST_EVENTUALLY(connections() == 2 * FEW &&
+                             atomic_load(&weir__http_branch_at(at.server, 0)->base.idle_since) == WEIR_FOREVER);
         release_poller(&hold);
         WEIR_TEST_EVENTUALLY(nobody_is_idle());
         wait_until_workers_are_idle();

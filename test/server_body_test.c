@@ -708,7 +708,7 @@ a_client_that_goes_in_the_middle_is_econnreset(void)
                 CU_ASSERT_EQUAL(collect_all(0), -ECONNRESET);
                 CU_ASSERT_EQUAL(write_text("a"), -EPIPE);
                 let_go();
-                WEIR_TEST_EVENTUALLY(atomic_load(&at.server->connections) == 0);
+                WEIR_TEST_EVENTUALLY(atomic_load(&at.server->base.connections) == 0);
                 http_open(&at.client, at.port);
         }
         end();
@@ -733,7 +733,7 @@ half_a_body_and_the_end_is_econnreset_and_a_whole_one_is_not(void)
         CU_ASSERT_EQUAL(shutdown(at.client.fd, SHUT_WR), 0);
         CU_ASSERT_EQUAL(collect_all(0), -ECONNRESET);
         let_go();
-        WEIR_TEST_EVENTUALLY(atomic_load(&at.server->connections) == 0);
+        WEIR_TEST_EVENTUALLY(atomic_load(&at.server->base.connections) == 0);
         end();
 }
 

@@ -6,6 +6,7 @@
 #include <sys/eventfd.h>
 
 #include "server/base/server.h"
+#include "server/base/serving.h"
 #include "test/fixture.h"
 #include "test/http_client.h"
 
@@ -124,9 +125,9 @@ struct standing {
 static struct standing
 standing_of(weir_http_server *server)
 {
-        weir__lock(&server->lock);
-        struct standing now = {.is_stopping = server->state == WEIR__SERVER_STOPPING, .has_waiter = server->waiters};
-        weir__unlock(&server->lock);
+        weir__lock(&server->base.lock);
+        struct standing now = {.is_stopping = server->base.state == WEIR__SERVER_STOPPING, .has_waiter = server->base.waiters};
+        weir__unlock(&server->base.lock);
         return now;
 }
 
@@ -259,9 +260,9 @@ a_server_may_be_freed_while_two_threads_wait_for_its_stop(void)
 static unsigned
 successors_of(weir_http_server *server)
 {
-        weir__lock(&server->lock);
-        unsigned count = server->successors;
-        weir__unlock(&server->lock);
+        weir__lock(&server->base.lock);
+        unsigned count = server->base.successors;
+        weir__unlock(&server->base.lock);
         return count;
 }
 
@@ -313,7 +314,7 @@ others_are_answered_while_a_server_starts(void)
         holder = at.server;
         at.server = weir_http_server_new(NULL, reply, NULL);
         begin_call(&starter, start, at.server);
-        WEIR_TEST_EVENTUALLY(atomic_load(&at.server->orders_left) == 1);
+        WEIR_TEST_EVENTUALLY(atomic_load(&at.server->base.orders_left) == 1);
         ask_all(&answers);
         expect_answers(&answers, -EDOM, -EALREADY);
         CU_ASSERT_EQUAL(weir_http_server_port(at.server), -EDOM);
@@ -348,7 +349,7 @@ a_start_may_be_waited_for_by_who_stops_and_who_frees_the_server(void)
                 holder = at.server;
                 at.server = weir_http_server_new(NULL, reply, NULL);
                 begin_call(&starter, start, at.server);
-                WEIR_TEST_EVENTUALLY(atomic_load(&at.server->orders_left) == 1);
+                WEIR_TEST_EVENTUALLY(atomic_load(&at.server->base.orders_left) == 1);
                 begin_call(&stopper, stop, at.server);
                 WEIR_TEST_EVENTUALLY(standing_of(at.server).has_waiter);
                 begin_call(&freer, free_it, at.server);
@@ -388,12 +389,12 @@ expect_refusal_in_a_child(void)
 {
         int status = 0;
 
-        weir__lock_hold(&at.server->lock); /* without its rank: a fork takes others */
+        weir__lock_hold(&at.server->base.lock); /* without its rank: a fork takes others */
         pid_t child = fork();
         if (child == 0) {
                 ask_in_a_child();
         }
-        weir__unlock(&at.server->lock);
+        weir__unlock(&at.server->base.lock);
         CU_ASSERT_EQUAL(waitpid(child, &status, 0), child);
         CU_ASSERT_TRUE(WIFEXITED(status));
         CU_ASSERT_EQUAL(WEXITSTATUS(status), 255);
@@ -430,7 +431,7 @@ a_child_is_refused_in_the_middle_of_a_start(void)
         at.server = weir_http_server_new(NULL, reply, NULL);
         expect_refusal_in_a_child();
         begin_call(&starter, start, at.server);
-        WEIR_TEST_EVENTUALLY(atomic_load(&at.server->orders_left) == 1);
+        WEIR_TEST_EVENTUALLY(atomic_load(&at.server->base.orders_left) == 1);
         expect_refusal_in_a_child();
         weir_test_latch_count_down(&at.released);
         CU_ASSERT_EQUAL(end_call(&starter), 0);
@@ -455,8 +456,8 @@ a_child_does_not_wait_for_a_stop_of_its_parent(void)
         if (child == 0) {
                 alarm(20);
                 int stopped = stop(at.server), started = start(at.server);
-                if (!weir__link_is_used(&at.server->serving.link)) {
-                        weir__serving_begin(at.server); /* as at a fork a little earlier */
+                if (!weir__link_is_used(&at.server->base.serving.link)) {
+                        weir__serving_begin(&at.server->base); /* as at a fork a little earlier */
                 }
                 weir_http_server_free(at.server);
                 size_t serving = 1;
@@ -479,7 +480,7 @@ a_server_made_before_a_fork_may_be_started_by_each_process(void)
         eventfd_t written = 0;
         int status = 0;
 
-        CU_ASSERT_EQUAL(eventfd_write(server->users.quiet_fd, 1), 0);
+        CU_ASSERT_EQUAL(eventfd_write(server->base.users.quiet_fd, 1), 0);
         pid_t child = fork();
         if (child == 0) {
                 alarm(20);
@@ -490,7 +491,7 @@ a_server_made_before_a_fork_may_be_started_by_each_process(void)
         }
         CU_ASSERT_EQUAL(waitpid(child, &status, 0), child);
         CU_ASSERT_EQUAL(status, 0);
-        CU_ASSERT_EQUAL(eventfd_read(server->users.quiet_fd, &written), 0);
+        CU_ASSERT_EQUAL(eventfd_read(server->base.users.quiet_fd, &written), 0);
         CU_ASSERT_EQUAL(written, 1);
         weir_http_server_free(server);
 }

@@ -508,7 +508,7 @@ static unsigned descriptors;
 static void
 rest(void)
 {
-        WEIR_TEST_EVENTUALLY(atomic_load(&at.server->users.count) == resting);
+        WEIR_TEST_EVENTUALLY(atomic_load(&at.server->base.users.count) == resting);
         CU_ASSERT_EQUAL(http_open_descriptors(), descriptors);
 }
 
@@ -524,9 +524,9 @@ begin_scenario(const struct scenario *scenario)
         weir_test_begin_real(1);
         at.server = http_server(&config, scenario->handler, NULL);
         at.port = weir_http_server_port(at.server);
-        resting = atomic_load(&at.server->users.count);
+        resting = atomic_load(&at.server->base.users.count);
         CU_ASSERT_TRUE(play(scenario));
-        WEIR_TEST_EVENTUALLY(atomic_load(&at.server->users.count) == resting);
+        WEIR_TEST_EVENTUALLY(atomic_load(&at.server->base.users.count) == resting);
         descriptors = http_open_descriptors();
 }
 
@@ -535,7 +535,7 @@ end_scenario(void)
 {
         http_reply_done(&at.reply);
         CU_ASSERT_EQUAL(weir_http_server_stop(at.server, WEIR_SEC(10)), 0);
-        CU_ASSERT_EQUAL(atomic_load(&at.server->users.count), 0);
+        CU_ASSERT_EQUAL(atomic_load(&at.server->base.users.count), 0);
         weir_http_server_free(at.server);
         weir_test_end();
 }

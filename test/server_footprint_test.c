@@ -13,6 +13,7 @@
 #include <sys/socket.h>
 
 #include "server/base/server.h"
+#include "server/base/serving.h"
 #include "test/fixture.h"
 #include "test/http_client.h"
 #include "test/tls_peer.h"

@@ -145,7 +145,7 @@ a_stop_within_a_limit_returns_after_it_also_when_the_client_has_gone(void)
                 begin_held(1);
                 if (i) {
                         http_abandon(&at.client);
-                        WEIR_TEST_EVENTUALLY(atomic_load(&at.server->connections) == 0);
+                        WEIR_TEST_EVENTUALLY(atomic_load(&at.server->base.connections) == 0);
                         http_open(&at.client, at.port);
                 }
                 CU_ASSERT_EQUAL(weir_http_server_stop(at.server, WEIR_MSEC(20)), 1);
@@ -165,7 +165,7 @@ a_shutdown_returns_although_an_exchange_is_held(void)
                         CU_ASSERT_EQUAL(write_text("begun"), 0);
                 } else if (i / 2 == 2) {
                         http_abandon(&at.client);
-                        WEIR_TEST_EVENTUALLY(atomic_load(&at.server->connections) == 0);
+                        WEIR_TEST_EVENTUALLY(atomic_load(&at.server->base.connections) == 0);
                         http_open(&at.client, at.port);
                 }
                 CU_ASSERT_FALSE(was_said("still held"));

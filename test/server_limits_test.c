@@ -132,9 +132,9 @@ begin(weir_nsec head, weir_nsec body, weir_nsec write)
 static void
 wait_for_client(void)
 {
-        WEIR_TEST_EVENTUALLY(atomic_load(&at.server->connections) == 1);
+        WEIR_TEST_EVENTUALLY(atomic_load(&at.server->base.connections) == 1);
         weir_test_pass(0);
-        struct weir__link *first = weir__list_first(&at.server->branches->connections);
+        struct weir__link *first = weir__list_first(&weir__http_branch_at(at.server, 0)->connections);
         at.servers_fd = weir__container_of(first, struct weir__connection, link)->transport.stream.source.fd;
         weir_test_pass(0); /* from here on the list is the worker's again */
 }
@@ -156,7 +156,7 @@ static void
 open_small_window(int window)
 {
         http_close(&at.client);
-        WEIR_TEST_EVENTUALLY(atomic_load(&at.server->connections) == 0);
+        WEIR_TEST_EVENTUALLY(atomic_load(&at.server->base.connections) == 0);
         http_open_window(&at.client, at.port, window);
         wait_for_client();
 }
@@ -317,7 +317,7 @@ a_slow_reader_gets_all_of_a_large_reply(void)
         weir_test_pass(0);
         for (int i = 0; i < 6; i++) { /* pauses shorter than the limit, and together longer */
                 weir_test_pass(LIMIT - 1);
-                CU_ASSERT_EQUAL(atomic_load(&at.server->connections), 1);
+                CU_ASSERT_EQUAL(atomic_load(&at.server->base.connections), 1);
                 read_some_and_let_the_server_know();
         }
         CU_ASSERT_TRUE(http_receive(&at.client, &at.reply, false));
@@ -418,14 +418,14 @@ a_client_that_never_reads_costs_one_reply_and_the_limit_of_writing(void)
         weir_test_pass(0);
         WEIR_TEST_EVENTUALLY(servers_end().tcpi_unacked == 0); /* its system takes in no more */
         weir_test_pass(LIMIT - 1);
-        CU_ASSERT_EQUAL(atomic_load(&at.server->connections), 1);
+        CU_ASSERT_EQUAL(atomic_load(&at.server->base.connections), 1);
         CU_ASSERT_EQUAL(atomic_load(&at.handled), 1); /* the others wait until it is gone */
         if (!WEIR_TEST_SANITIZED) {
                 CU_ASSERT(memory_in_use() - before < LARGE + LARGE / 4);
         }
         /* Twice the limit, as what its system takes in at first looks like reading. */
         weir_test_pass(LIMIT + 1);
-        CU_ASSERT_EQUAL(atomic_load(&at.server->connections), 0);
+        CU_ASSERT_EQUAL(atomic_load(&at.server->base.connections), 0);
         if (!WEIR_TEST_SANITIZED) {
                 CU_ASSERT(memory_in_use() < before + LARGE / 4);
         }
@@ -463,9 +463,9 @@ a_client_that_sends_for_ever_without_reading_costs_no_memory(void)
         }
         WEIR_TEST_EVENTUALLY(servers_end().tcpi_unacked == 0);
         weir_test_pass(LIMIT - 1);
-        CU_ASSERT_EQUAL(atomic_load(&at.server->connections), 1);
+        CU_ASSERT_EQUAL(atomic_load(&at.server->base.connections), 1);
         weir_test_pass(LIMIT + 1);
-        CU_ASSERT_EQUAL(atomic_load(&at.server->connections), 0);
+        CU_ASSERT_EQUAL(atomic_load(&at.server->base.connections), 0);
         CU_ASSERT_EQUAL(atomic_load(&at.handled), 1);
         end();
 }
@@ -478,9 +478,9 @@ a_client_that_does_not_leave_after_a_refusal_is_cut(void)
         CU_ASSERT_TRUE(http_ask(&at.client, "nonsense\r\n\r\n", &at.reply));
         CU_ASSERT_EQUAL(at.reply.status, 400);
         weir_test_pass(WEIR_SEC(5) - 1);
-        CU_ASSERT_EQUAL(atomic_load(&at.server->connections), 1);
+        CU_ASSERT_EQUAL(atomic_load(&at.server->base.connections), 1);
         weir_test_pass(1);
-        CU_ASSERT_EQUAL(atomic_load(&at.server->connections), 0);
+        CU_ASSERT_EQUAL(atomic_load(&at.server->base.connections), 0);
         end();
 }
 
@@ -501,22 +501,22 @@ a_client_that_still_sends_after_a_refusal_has_time_to_look_at_it(void)
         weir_test_pass(WEIR_SEC(4));
         dribble();
         weir_test_pass(WEIR_SEC(5) - 1);
-        CU_ASSERT_EQUAL(atomic_load(&at.server->connections), 1);
+        CU_ASSERT_EQUAL(atomic_load(&at.server->base.connections), 1);
         weir_test_pass(1);
-        CU_ASSERT_EQUAL(atomic_load(&at.server->connections), 0); /* nothing for 5 s */
+        CU_ASSERT_EQUAL(atomic_load(&at.server->base.connections), 0); /* nothing for 5 s */
         http_close(&at.client);
         http_open(&at.client, at.port);
         wait_for_client();
         CU_ASSERT_TRUE(http_ask(&at.client, "nonsense\r\n\r\n", &at.reply));
         for (int i = 0; i < 7; i++) {
                 weir_test_pass(WEIR_SEC(4));
-                CU_ASSERT_EQUAL(atomic_load(&at.server->connections), 1);
+                CU_ASSERT_EQUAL(atomic_load(&at.server->base.connections), 1);
                 dribble();
         }
         weir_test_pass(WEIR_SEC(2) - 1);
-        CU_ASSERT_EQUAL(atomic_load(&at.server->connections), 1);
+        CU_ASSERT_EQUAL(atomic_load(&at.server->base.connections), 1);
         weir_test_pass(1);
-        CU_ASSERT_EQUAL(atomic_load(&at.server->connections), 0); /* 30 s in all */
+        CU_ASSERT_EQUAL(atomic_load(&at.server->base.connections), 0); /* 30 s in all */
         end();
 }
 
@@ -527,7 +527,7 @@ dribble_on(weir_task *ticker, void *context)
 
         (void)ticker;
         (void)send(at.client.fd, "x", 1, MSG_NOSIGNAL | MSG_DONTWAIT);
-        if (!*gone_at && atomic_load(&at.server->connections) == 0)
+        if (!*gone_at && atomic_load(&at.server->base.connections) == 0)
                 *gone_at = weir_now();
 }
 
@@ -593,7 +593,7 @@ a_client_that_sends_more_than_1_gib_after_a_refusal_is_cut(void)
         }
         CU_ASSERT(sent >= bound - piece);
         CU_ASSERT(sent <= bound + 64 * piece); /* the system takes what comes after the end */
-        WEIR_TEST_EVENTUALLY(atomic_load(&at.server->connections) == 0);
+        WEIR_TEST_EVENTUALLY(atomic_load(&at.server->base.connections) == 0);
         end();
         free(junk);
 }
@@ -624,7 +624,7 @@ connections_above_the_limit_are_answered_503_when_all_are_busy(void)
         CU_ASSERT_TRUE(http_receive(&at.client, &at.reply, false)); /* the first two are not touched */
         CU_ASSERT_TRUE(http_receive(&second, &at.reply, false));
         http_close(&second);
-        WEIR_TEST_EVENTUALLY(atomic_load(&at.server->connections) == 1);
+        WEIR_TEST_EVENTUALLY(atomic_load(&at.server->base.connections) == 1);
         http_open(&third, at.port);
         CU_ASSERT_TRUE(http_ask(&third, GET("/"), &at.reply));
         CU_ASSERT_EQUAL(at.reply.status, 200);

@@ -53,7 +53,7 @@ end(void)
         http_close(&at.client);
         http_reply_done(&at.reply);
         CU_ASSERT_EQUAL(weir_http_server_stop(at.server, WEIR_SEC(20)), 0);
-        CU_ASSERT_EQUAL(atomic_load(&at.server->connections), 0);
+        CU_ASSERT_EQUAL(atomic_load(&at.server->base.connections), 0);
         weir_http_server_free(at.server);
 }
 
@@ -82,7 +82,7 @@ end_virtual(void)
 static size_t
 connections(void)
 {
-        return atomic_load(&at.server->connections);
+        return atomic_load(&at.server->base.connections);
 }
 
 static void

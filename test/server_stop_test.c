@@ -652,7 +652,7 @@ a_request_that_was_not_read_at_stop_is_answered(void)
         weir_test_latch_wait(&entered);
         CU_ASSERT_TRUE(http_send_text(&other, GET("/")));
         CU_ASSERT_EQUAL_FATAL(pthread_create(&stopper.thread, NULL, stop_main, &stopper), 0);
-        WEIR_TEST_EVENTUALLY(atomic_load(&at.server->orders_left) == 1);
+        WEIR_TEST_EVENTUALLY(atomic_load(&at.server->base.orders_left) == 1);
         weir_test_latch_count_down(&released);
         CU_ASSERT_TRUE(http_receive(&at.client, &at.reply, false));
         CU_ASSERT_TRUE(http_receive(&other, &at.reply, false));
@@ -809,7 +809,7 @@ nothing_is_called_after_stop(void)
                 weir_test_sleep(WEIR_MSEC(5));
                 CU_ASSERT(weir_http_server_stop(at.server, round % 2 ? WEIR_MSEC(200) : 0) >= 0);
                 atomic_store(&is_stopped, true);
-                CU_ASSERT_EQUAL(atomic_load(&at.server->users.count), 0);
+                CU_ASSERT_EQUAL(atomic_load(&at.server->base.users.count), 0);
                 end();
                 atomic_store(&is_over, true);
                 for (int i = 0; i < 3; i++) {

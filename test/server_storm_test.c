@@ -249,7 +249,7 @@ static bool
 the_storm_has_passed(weir_http_server *server, unsigned descriptors)
 {
         weir_timer_cancel("storm", WEIR_ALL);
-        return atomic_load(&freed) == atomic_load(&handled) && atomic_load(&server->connections) == 1 &&
+        return atomic_load(&freed) == atomic_load(&handled) && atomic_load(&server->base.connections) == 1 &&
                http_open_descriptors() == descriptors;
 }
 

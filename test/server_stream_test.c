@@ -347,7 +347,7 @@ a_client_that_does_not_read_is_epipe_at_the_limit_of_writing(void)
         CU_ASSERT_EQUAL(weir_http_unsent(at.exchange), 0);
         let_go();
         run_ready();
-        CU_ASSERT_EQUAL(atomic_load(&at.server->connections), 0);
+        CU_ASSERT_EQUAL(atomic_load(&at.server->base.connections), 0);
         end();
         free(bytes);
 }
@@ -375,7 +375,7 @@ a_client_that_goes_is_epipe(void)
                 WEIR_TEST_EVENTUALLY(write_text("b") == -EPIPE); /* the first one may go out before anybody knows */
                 CU_ASSERT_EQUAL(weir_http_unsent(at.exchange), 0);
                 let_go();
-                WEIR_TEST_EVENTUALLY(atomic_load(&at.server->connections) == 0);
+                WEIR_TEST_EVENTUALLY(atomic_load(&at.server->base.connections) == 0);
                 http_open(&at.client, at.port);
         }
         end();
@@ -974,7 +974,7 @@ a_pending_read_hears_of_the_end_after_an_upgrade(void)
                         assert_is_over();
                         http_close(&at.client);
                 }
-                WEIR_TEST_EVENTUALLY(atomic_load(&at.server->connections) == 0);
+                WEIR_TEST_EVENTUALLY(atomic_load(&at.server->base.connections) == 0);
                 http_open(&at.client, at.port);
         }
         end();

@@ -22,7 +22,7 @@
 
 #include "kernel/memory/slab.h"
 #include "server/base/server.h"
-#include "server/base/addresses.h"
+#include "net/listen/addresses.h"
 #include "test/fixture.h"
 #include "test/soak.h"
 
@@ -165,7 +165,7 @@ static bool
 is_quiet(void)
 {
         for (int i = 0; i < SOAK_SERVERS; i++)
-                if (atomic_load(&soak_servers[i].server->connections) || soak_servers[i].server->addresses.tree.root)
+                if (atomic_load(&soak_servers[i].server->base.connections) || soak_servers[i].server->base.addresses.tree.root)
                         return false;
         return atomic_load(&soak_freed) == atomic_load(&soak_handled);
 }

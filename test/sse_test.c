@@ -558,7 +558,7 @@ a_client_that_closes_is_found_out_at_once(void)
                         run_ready(); /* it has finished its side; it is sent a comment; its system resets */
                 }
                 assert_ended(-ECANCELED);
-                CU_ASSERT_EQUAL(atomic_load(&at.server->connections), 0);
+                CU_ASSERT_EQUAL(atomic_load(&at.server->base.connections), 0);
                 http_open(&at.client, at.port);
                 end();
         }
@@ -627,7 +627,7 @@ a_client_that_takes_nothing_is_given_up(void)
                 run_ready();
         }
         assert_ended(-ECANCELED);
-        CU_ASSERT_EQUAL(atomic_load(&at.server->connections), 0);
+        CU_ASSERT_EQUAL(atomic_load(&at.server->base.connections), 0);
         end();
         free(large);
 }

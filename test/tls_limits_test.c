@@ -277,7 +277,7 @@ handshakes_of_strangers_do_not_stall_a_kept_connection(void)
         for (int i = 0; i < STRANGERS; i++) {
                 http_open(&strangers[i], port);
         }
-        WEIR_TEST_EVENTUALLY(atomic_load(&server->connections) == STRANGERS + 2);
+        WEIR_TEST_EVENTUALLY(atomic_load(&server->base.connections) == STRANGERS + 2);
         CU_ASSERT_TRUE(tls_send(one, BLOCK, sizeof BLOCK - 1));
         WEIR_TEST_EVENTUALLY(atomic_load(&is_blocked));
         for (int i = 0; i < STRANGERS; i++) {
@@ -376,7 +376,7 @@ slow_readers_of_a_file_cost_a_record_each(void)
         CU_ASSERT(WEIR_TEST_SANITIZED || most < before + READERS * RECORD_MAX);
         for (int i = 0; i < READERS; i++)
                 tls_hang_up(readers[i]);
-        WEIR_TEST_EVENTUALLY(atomic_load(&at.server->connections) == 0);
+        WEIR_TEST_EVENTUALLY(atomic_load(&at.server->base.connections) == 0);
         CU_ASSERT(WEIR_TEST_SANITIZED || memory_in_use() < before);
         weir_http_server_free(at.server);
         weir_test_end();

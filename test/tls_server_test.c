@@ -913,7 +913,7 @@ a_handshake_that_a_stop_meets_ends_with_an_answer(void)
 
         begin();
         http_open(&raw, at.port);
-        WEIR_TEST_EVENTUALLY(atomic_load(&at.server->connections) == 1);
+        WEIR_TEST_EVENTUALLY(atomic_load(&at.server->base.connections) == 1);
         pthread_create(&thread, NULL, stop_server, NULL);
         WEIR_TEST_EVENTUALLY(!is_listening());
         SSL *client = tls_client(raw.fd, &anybody);

@@ -37,7 +37,7 @@ static struct {
 static int64_t
 received(void)
 {
-        struct weir__branch *branch = &at.server->branches[0];
+        struct weir__http_branch *branch = weir__http_branch_at(at.server, 0);
         int64_t size = atomic_load_explicit(&branch->counts.of[WEIR__COUNT_RECEIVED], memory_order_relaxed);
 
         const struct weir__list *all = &branch->connections;

@@ -404,12 +404,12 @@ a_client_that_never_reads_does_not_stop_time_for_ever(void)
         http_open_window(&at.client, at.port, 4096);
         CU_ASSERT_TRUE(http_send_text(&at.client, GET("/large")));
         CU_ASSERT_EQUAL(weir_clock_advance(0), 0);
-        CU_ASSERT_NOT_EQUAL(atomic_load(&at.server->connections), 0);
+        CU_ASSERT_NOT_EQUAL(atomic_load(&at.server->base.connections), 0);
         int64_t stepped = weir_test_now();
         run_for(4 * LIMIT);
         CU_ASSERT(weir_test_now() - stepped >=
                   WEIR_SEC(1)); /* and the step has not waited for the unread bytes: it gives up once */
-        CU_ASSERT_EQUAL(atomic_load(&at.server->connections), 0);
+        CU_ASSERT_EQUAL(atomic_load(&at.server->base.connections), 0);
         http_close(&at.client);
         end();
 }

@@ -1,8 +1,8 @@
-/* server/base/branch.h: a branch: the part of a server on one poller.
+/* server/base/branch.h: the part of an HTTP server on one poller.
  *
  *     weir_http_server --- a branch for each poller --- its listeners, its connections --- at most one exchange each
  *
- * Branches, listeners and connections belong to the owner of their poller; the server is what the branches share. */
+ * Branches and connections belong to the owner of their poller; the server is what the branches share. */
 #ifndef WEIR_SERVER_BRANCH_H
 #define WEIR_SERVER_BRANCH_H
 
@@ -13,7 +13,7 @@
 #include <weir/http_server.h>
 
 #include "kernel/base/list.h"
-#include "kernel/loop/poller.h"
+#include "net/listen/server.h"
 #include "net/transport/handshake.h"
 #include "protocol/text/date.h"
 #include "server/base/shed.h"
@@ -72,37 +72,20 @@ static inline void weir__count_reply(struct weir__counts *counts, int status)
 /* -- the branch -- */
 
 struct weir__access;
-struct weir__branch;
-struct weir__connection;
 struct weir__exchange_ops;
-struct weir__listener;
-
-/* The calls of a connection to rooms above it. */
-struct weir__branch_ops {
-        const struct weir__exchange_ops *exchange;                      /* of its exchanges */
-        void (*connection_closed)(struct weir__connection *connection); /* its descriptor and its place are free */
-        void (*became_idle)(struct weir__branch *branch);               /* a connection has become idle in a deficit */
-        void (*disown)(struct weir__branch *branch); /* the runtime ends, and waits for no exchange that the program holds */
-};
 
 /* Owner of the poller only, except for atomic fields. */
-struct weir__branch {
+struct weir__http_branch {
+        struct weir__branch base; /* first */
+
         /* Constant. */
-        weir_http_server *server;
-        struct weir__poller *poller;
-        const struct weir__branch_ops *ops;
+        weir_http_server *server; /* that of `base` */
+        const struct weir__exchange_ops *exchange_ops; /* of its exchanges: the calls to rooms above theirs */
         struct weir__access *access; /* the server's, while it serves; NULL: there is no access log */
 
-        struct weir__listener *listeners; /* one or more for each address, made and freed with the branch */
-        unsigned listener_count;
         struct weir__list connections;
-        uint8_t turned_away; /* connections of TLS that get a 503 after their handshake */
-        bool is_stopping;    /* the order to stop has come */
-
-        struct weir__list idle;       /* connections that wait for a request; the first has waited longest */
-        _Atomic weir_nsec idle_since; /* of the first one; WEIR_FOREVER: there is none.  Written by the owner; relaxed */
-        struct weir__work evict;      /* belongs to the thread that has changed `eviction` from NONE */
-        _Atomic int eviction;         /* enum weir__eviction of listen/admission.c; written by any thread */
+        struct weir__list idle; /* connections that wait for a request; the first has waited longest */
+        uint8_t turned_away;    /* connections of TLS that get a 503 after their handshake */
 
         struct weir__shed shed;
         struct weir__handshakes handshakes; /* a user of the server while their work is on its way */
@@ -110,17 +93,16 @@ struct weir__branch {
 
         int64_t date_second; /* of `date` */
         char date[WEIR__HTTP_DATE_SIZE + 1];
-
-        struct weir__work disown;   /* belongs to the shutdown of the runtime; a user of the server while it is on its way */
-        struct weir__branch *next_dropped; /* of the first branch of several: see weir__server_drop_branches */
-
-        struct weir__work order; /* open, stop or cut; one order is under way at a time */
-        int failed;              /* of the order to open */
 };
+
+static inline struct weir__http_branch *weir__http_branch_of(struct weir__branch *base)
+{
+        return (struct weir__http_branch *)base;
+}
 
 #define WEIR__COALESCING ((uint32_t)WEIR_MSEC(1)) /* the window, unless the program sets another one */
 
 /* A reply was ready that long after its request; 0: at once, or unknown.  Owner only. */
-void weir__coalescing_note_reply(struct weir__branch *branch, weir_nsec after);
+void weir__coalescing_note_reply(struct weir__http_branch *branch, weir_nsec after);
 
 #endif

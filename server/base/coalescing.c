@@ -27,19 +27,19 @@ weir_http_server_set_coalescing(weir_http_server *server, weir_nsec window)
         if (window < 0 || window > WINDOW_MAX)
                 return weir__log_refusal("weir_http_server_set_coalescing: expected a window of 0 to %lld ns, and was given %lld",
                                          (long long)WINDOW_MAX, (long long)window);
-        weir__lock(&server->lock);
-        bool is_new = server->state == WEIR__SERVER_NEW;
+        weir__lock(&server->base.lock);
+        bool is_new = server->base.state == WEIR__SERVER_NEW;
         if (is_new)
                 server->coalescing = (uint32_t)window;
-        weir__unlock(&server->lock);
+        weir__unlock(&server->base.lock);
         return is_new ? 0 : -EBUSY;
 }
 
 void
-weir__coalescing_note_reply(struct weir__branch *branch, weir_nsec after)
+weir__coalescing_note_reply(struct weir__http_branch *branch, weir_nsec after)
 {
         if (after < SLOW)
-                weir__sleep_forbid_coalescing(branch->poller, SLOW);
+                weir__sleep_forbid_coalescing(branch->base.poller, SLOW);
         else
-                weir__sleep_coalesce(branch->poller, branch->server->coalescing);
+                weir__sleep_coalesce(branch->base.poller, branch->server->coalescing);
 }

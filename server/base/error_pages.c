@@ -74,8 +74,8 @@ weir_http_server_set_error(weir_http_server *server, int status, const char *typ
         struct weir__error_page *page = page_new(status, type, body, size), *unused = page;
         if (!page)
                 return -ENOMEM;
-        weir__lock(&server->lock);
-        bool is_new = server->state == WEIR__SERVER_NEW;
+        weir__lock(&server->base.lock);
+        bool is_new = server->base.state == WEIR__SERVER_NEW;
         if (is_new) {
                 struct weir__error_page **link = find(&server->error_pages, status);
 
@@ -83,7 +83,7 @@ weir_http_server_set_error(weir_http_server *server, int status, const char *typ
                 page->next = unused ? unused->next : NULL;
                 *link = page;
         }
-        weir__unlock(&server->lock);
+        weir__unlock(&server->base.lock);
         free(unused);
         return is_new ? 0 : -EBUSY;
 }

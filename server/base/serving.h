@@ -1,35 +1,16 @@
-/* server/base/serving.h: the servers that serve, and reports on their counts. */
+/* server/base/serving.h: reports on the counts of the HTTP servers that serve. */
 #ifndef WEIR_SERVER_SERVING_H
 #define WEIR_SERVER_SERVING_H
 
-#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
-#include <weir/http_server.h>
-
-#include "kernel/base/list.h"
+#include "net/listen/serving.h"
 #include "server/base/branch.h"
-
-#define WEIR__SERVER_NAME 160 /* bytes of the name of a server, with the NUL */
-
-/* A server in the list of those that serve. */
-struct weir__serving {
-        struct weir__link link;
-        bool is_disowned; /* the runtime ends: the branches disown their exchanges */
-        unsigned ordinal; /* among those that serve at the same address, from 1 on */
-        char name[WEIR__SERVER_NAME];
-};
-
-/* Between these two calls the branches of the server must exist. */
-/* At the end of the runtime all branches of the servers between disown their exchanges. */
-void weir__serving_begin(weir_http_server *server);
-void weir__serving_end(weir_http_server *server);
 
 /* The counts of a server. */
 struct weir__serving_report {
-        /* Its first address, such as "127.0.0.1:8080" or "unix:/run/s", with "#2" and so on for a second server there. */
-        char name[WEIR__SERVER_NAME + 16];
+        char name[WEIR__SERVING_NAME]; /* weir__serving_write_name */
         int64_t counts[WEIR__COUNTS];
 };
 

@@ -13,32 +13,32 @@
 static void
 alarm_run(struct weir__work *work)
 {
-        struct weir__branch *branch = weir__container_of(work, struct weir__branch, shed.alarm.work);
+        struct weir__http_branch *branch = weir__container_of(work, struct weir__http_branch, shed.alarm.work);
         struct weir__shed *shed = &branch->shed;
 
         shed->measured_at = weir__clock_now();
         shed->lateness = shed->measured_at - shed->due;
         shed->is_alarm_set = false;
-        weir__users_remove(&branch->server->users);
+        weir__users_remove(&branch->server->base.users);
 }
 
 static const struct weir__work_ops alarm_ops = {.run = alarm_run};
 
 static void
-set_alarm(struct weir__branch *branch, weir_nsec now)
+set_alarm(struct weir__http_branch *branch, weir_nsec now)
 {
         struct weir__shed *shed = &branch->shed;
 
         shed->due = now + ALARM_AHEAD;
         shed->alarm.work.ops = &alarm_ops;
-        if (!weir__alarm_set(branch->poller, &shed->alarm, shed->due))
+        if (!weir__alarm_set(branch->base.poller, &shed->alarm, shed->due))
                 return;
         shed->is_alarm_set = true;
-        weir__users_add(&branch->server->users);
+        weir__users_add(&branch->server->base.users);
 }
 
 bool
-weir__shed_admits(struct weir__branch *branch)
+weir__shed_admits(struct weir__http_branch *branch)
 {
         weir_nsec bound = branch->server->config.shed_lateness;
         const struct weir__shed *shed = &branch->shed;
@@ -55,10 +55,10 @@ weir__shed_admits(struct weir__branch *branch)
 }
 
 void
-weir__shed_close(struct weir__branch *branch)
+weir__shed_close(struct weir__http_branch *branch)
 {
-        if (branch->shed.is_alarm_set && weir__alarm_clear(branch->poller, &branch->shed.alarm)) {
+        if (branch->shed.is_alarm_set && weir__alarm_clear(branch->base.poller, &branch->shed.alarm)) {
                 branch->shed.is_alarm_set = false;
-                weir__users_remove(&branch->server->users);
+                weir__users_remove(&branch->server->base.users);
         }
 }

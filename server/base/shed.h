@@ -6,7 +6,7 @@
 
 #include "kernel/loop/poller.h"
 
-struct weir__branch;
+struct weir__http_branch;
 
 /* The lateness of one poller.  Owner of the poller only. */
 struct weir__shed {
@@ -17,7 +17,7 @@ struct weir__shed {
         weir_nsec measured_at; /* and when that was */
 };
 
-bool weir__shed_admits(struct weir__branch *branch); /* false: this poller is too late; refuse the request */
-void weir__shed_close(struct weir__branch *branch);
+bool weir__shed_admits(struct weir__http_branch *branch); /* false: this poller is too late; refuse the request */
+void weir__shed_close(struct weir__http_branch *branch);
 
 #endif

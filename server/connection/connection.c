@@ -18,6 +18,8 @@
 #include "kernel/base/clock.h"
 #include "kernel/base/phase.h"
 #include "kernel/runtime/runtime.h"
+#include "net/listen/admission.h"
+#include "net/listen/listener.h"
 #include "server/exchange/transfer.h"
 
 #define LINGER_ALL WEIR_SEC(30)
@@ -87,7 +89,7 @@ limit_of(const struct weir__connection *connection)
 /* -- idle connections -- */
 
 static struct weir__connection *
-first_idle(struct weir__branch *branch)
+first_idle(struct weir__http_branch *branch)
 {
         struct weir__link *first = weir__list_first(&branch->idle);
 
@@ -95,17 +97,17 @@ first_idle(struct weir__branch *branch)
 }
 
 static void
-publish_idle(struct weir__branch *branch)
+publish_idle(struct weir__http_branch *branch)
 {
         const struct weir__connection *first = first_idle(branch);
 
-        atomic_store_explicit(&branch->idle_since, first ? first->idle_since : WEIR_FOREVER, memory_order_relaxed);
+        atomic_store_explicit(&branch->base.idle_since, first ? first->idle_since : WEIR_FOREVER, memory_order_relaxed);
 }
 
 static void
 leave_idle(struct weir__connection *connection)
 {
-        struct weir__branch *branch = connection->client.branch;
+        struct weir__http_branch *branch = connection->client.branch;
 
         if (!weir__link_is_used(&connection->idle))
                 return;
@@ -117,15 +119,15 @@ leave_idle(struct weir__connection *connection)
 static void
 enter_idle(struct weir__connection *connection, weir_nsec now)
 {
-        struct weir__branch *branch = connection->client.branch;
+        struct weir__http_branch *branch = connection->client.branch;
 
         leave_idle(connection);
         weir__count(&branch->counts, WEIR__COUNT_IDLE, 1);
         connection->idle_since = now;
         weir__list_append(&branch->idle, &connection->idle);
         publish_idle(branch);
-        if (__builtin_expect(atomic_load_explicit(&branch->server->has_deficit, memory_order_relaxed), 0))
-                branch->ops->became_idle(branch);
+        if (__builtin_expect(atomic_load_explicit(&branch->server->base.has_deficit, memory_order_relaxed), 0))
+                weir__admission_evict(&branch->base);
 }
 
 bool
@@ -178,9 +180,9 @@ detach_exchange(struct weir__connection *connection)
         weir__record_end(exchange);
         connection->exchange = NULL;
         free_buffers(connection);
-        weir__server_keep(server);
+        weir__server_keep(&server->base);
         weir__exchange_detach(exchange);
-        weir__users_remove(&server->users);
+        weir__users_remove(&server->base.users);
         weir__runtime_leave();
 }
 
@@ -188,7 +190,7 @@ detach_exchange(struct weir__connection *connection)
 void
 weir__connection_free(struct weir__connection *connection)
 {
-        struct weir__users *users = &connection->client.branch->server->users;
+        struct weir__users *users = &connection->client.branch->server->base.users;
 
         if (!weir__transport_is_unused(&connection->transport))
                 return;
@@ -225,7 +227,7 @@ notify_exchange(struct weir__connection *connection)
 void
 weir__connection_closed(struct weir__connection *connection)
 {
-        struct weir__branch *branch = connection->client.branch;
+        struct weir__http_branch *branch = connection->client.branch;
 
         if (connection->state == WEIR__READING_BODY)
                 weir__connection_drop_exchange(connection);
@@ -236,7 +238,9 @@ weir__connection_closed(struct weir__connection *connection)
         weir__record_written(connection, false);
         if (connection->exchange)
                 notify_exchange(connection);
-        branch->ops->connection_closed(connection);
+        branch->turned_away -= !connection->is_admitted;
+        weir__listeners_connection_closed(&branch->base, &connection->client.peer, connection->is_admitted,
+                                          connection->has_place);
 }
 
 void
@@ -270,11 +274,11 @@ weir__connection_finish(struct weir__connection *connection)
         }
         weir__connection_enter(connection, WEIR__LINGERING);
         weir__transport_linger(&connection->transport,
-                               connection->client.branch->is_stopping ? WEIR__LINGER_AT_STOP : LINGER_ALL);
+                               connection->client.branch->base.is_stopping ? WEIR__LINGER_AT_STOP : LINGER_ALL);
 }
 
 struct weir__connection *
-weir__connection_longest_idle(struct weir__branch *branch)
+weir__connection_longest_idle(struct weir__http_branch *branch)
 {
         struct weir__connection *each = first_idle(branch);
 

@@ -90,14 +90,14 @@ bool weir__connection_has_begun(const struct weir__connection *connection);
 bool weir__connection_is_idle(const struct weir__connection *connection); /* waits for the first byte of a request */
 
 /* The connection that has been idle longest, and for which no request waits in the socket; or NULL. */
-struct weir__connection *weir__connection_longest_idle(struct weir__branch *branch);
+struct weir__connection *weir__connection_longest_idle(struct weir__http_branch *branch);
 /* Closes an idle connection.  `has_place`: it gives its place back; otherwise the caller has taken that. */
 void weir__connection_evict(struct weir__connection *connection, bool has_place);
 
 /* -- http1.c: connections of HTTP/1: made, driven by events and time, stopped -- */
 
 /* Takes the descriptor.  Returns false when out of memory. */
-bool weir__http1_new(struct weir__branch *branch, int fd, const struct weir__peer *peer, bool is_admitted);
+bool weir__http1_new(struct weir__http_branch *branch, int fd, const struct weir__peer *peer, bool is_admitted);
 void weir__http1_stop(struct weir__connection *connection);
 
 extern const struct weir__exchange_ops weir__http1_ops;

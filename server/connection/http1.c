@@ -154,7 +154,7 @@ static void
 reply(struct weir__exchange *exchange)
 {
         struct weir__connection *connection = weir__connection_of(exchange);
-        struct weir__poller *poller = connection->client.branch->poller;
+        struct weir__poller *poller = connection->client.branch->base.poller;
 
         weir__coalescing_note_reply(connection->client.branch, poller->sleep.woke_at - exchange->came_at);
         if (connection->state == WEIR__GONE) {
@@ -225,17 +225,17 @@ forget(struct weir__exchange *exchange)
         weir__exchange_free(exchange);
         free(connection->client.certificate);
         weir__free(connection, sizeof *connection);
-        weir__server_unkeep(server);
+        weir__server_unkeep(&server->base);
 }
 
 const struct weir__exchange_ops weir__http1_ops = {reply, try_transfer, withdraw, release, forget};
 
 /* -- handshakes -- */
 
-static struct weir__branch *
+static struct weir__http_branch *
 branch_of(const struct weir__handshakes *handshakes)
 {
-        return weir__container_of((struct weir__handshakes *)handshakes, struct weir__branch, handshakes);
+        return weir__container_of((struct weir__handshakes *)handshakes, struct weir__http_branch, handshakes);
 }
 
 static int64_t
@@ -249,13 +249,13 @@ moved(const struct weir__handshakes *handshakes)
 static void
 hold_branch(struct weir__handshakes *handshakes)
 {
-        weir__users_add(&branch_of(handshakes)->server->users);
+        weir__users_add(&branch_of(handshakes)->server->base.users);
 }
 
 static void
 release_branch(struct weir__handshakes *handshakes)
 {
-        weir__users_remove(&branch_of(handshakes)->server->users);
+        weir__users_remove(&branch_of(handshakes)->server->base.users);
 }
 
 const struct weir__handshakes_ops weir__http1_handshakes_ops = {moved, hold_branch, release_branch};
@@ -263,7 +263,7 @@ const struct weir__handshakes_ops weir__http1_handshakes_ops = {moved, hold_bran
 /* -- birth and stop -- */
 
 bool
-weir__http1_new(struct weir__branch *branch, int fd, const struct weir__peer *peer, bool is_admitted)
+weir__http1_new(struct weir__http_branch *branch, int fd, const struct weir__peer *peer, bool is_admitted)
 {
         struct weir__connection *connection = weir__alloc(sizeof *connection);
 
@@ -275,8 +275,8 @@ weir__http1_new(struct weir__branch *branch, int fd, const struct weir__peer *pe
                 .has_place = is_admitted,
         };
         struct weir__stream *stream = &connection->transport.stream;
-        weir__transport_init(&connection->transport, &transport_ops, branch->poller->index, fd);
-        if (branch->server->secure.is_on && !(stream->tls = weir__secure_accept(branch->server, fd))) {
+        weir__transport_init(&connection->transport, &transport_ops, branch->base.poller->index, fd);
+        if (branch->server->base.secure.is_on && !(stream->tls = weir__secure_accept(branch->base.server, fd))) {
                 weir__free(connection, sizeof *connection);
                 return false;
         }
@@ -286,7 +286,7 @@ weir__http1_new(struct weir__branch *branch, int fd, const struct weir__peer *pe
                 return false;
         }
         weir__list_prepend(&branch->connections, &connection->link);
-        weir__users_add(&branch->server->users);
+        weir__users_add(&branch->server->base.users);
         branch->turned_away += !is_admitted;
         weir__connection_enter(connection, stream->tls ? WEIR__HANDSHAKING : WEIR__READING_HEAD);
         return true;
@@ -304,7 +304,7 @@ weir__http1_stop(struct weir__connection *connection)
                 return;
         /* A request may be on its way already: it is answered. */
         ssize_t count = weir__input_peek(&connection->transport);
-        if (count == -EAGAIN && !connection->is_used && connection->client.branch->server->has_successor)
+        if (count == -EAGAIN && !connection->is_used && connection->client.branch->server->base.has_successor)
                 weir__transport_set_limit(&connection->transport, weir__clock_now(), FIRST_WITHIN);
         else if (count <= 0)
                 weir__connection_close(connection);

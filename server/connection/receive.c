@@ -163,7 +163,7 @@ static int
 read_some_of_body(struct weir__connection *connection, struct weir__transfer *piece, size_t max)
 {
         struct weir__exchange *exchange = connection->exchange;
-        char *scratch = connection->client.branch->poller->scratch;
+        char *scratch = connection->client.branch->base.poller->scratch;
 
         if (!piece && !exchange->request->is_chunked) {
                 int failed = reserve_all(exchange, max);
@@ -355,7 +355,7 @@ begin_exchange(struct weir__connection *connection, char *data, size_t size, siz
                 weir__reply_refuse(connection, 503);
                 return;
         }
-        connection->exchange = weir__exchange_new(connection->client.branch->ops->exchange, &connection->client,
+        connection->exchange = weir__exchange_new(connection->client.branch->exchange_ops, &connection->client,
                                                   connection->transport.stream.source.fd, request);
         if (!connection->exchange) {
                 weir__reply_refuse(connection, 500);
@@ -395,7 +395,7 @@ take_head(struct weir__connection *connection, char *data, size_t size)
 static void
 read_head(struct weir__connection *connection)
 {
-        char *scratch = connection->client.branch->poller->scratch;
+        char *scratch = connection->client.branch->base.poller->scratch;
         bool is_fresh = !connection->transport.input.size;
         size_t count = read_some(connection, scratch, is_fresh ? WEIR__SCRATCH_SIZE : INPUT_STEP);
 

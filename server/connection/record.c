@@ -12,7 +12,7 @@ static void
 record(const struct weir__connection *connection, const struct weir__request *request, weir_nsec came_at, int status,
        bool is_complete)
 {
-        const struct weir__branch *branch = connection->client.branch;
+        const struct weir__http_branch *branch = connection->client.branch;
         const struct weir__writing *writing = &connection->writing;
         const struct weir__peer *peer = &connection->client.peer;
         bool has_body = status && connection->transport.sent > writing->head_size;
@@ -24,7 +24,7 @@ record(const struct weir__connection *connection, const struct weir__request *re
                 .client = request ? weir__forwarded_client(branch->server->proxies, request, peer) : *peer,
         };
 
-        weir__access_record(branch->access, (unsigned)(branch - branch->server->branches), &made, request, came_at);
+        weir__access_record(branch->access, branch->base.index, &made, request, came_at);
 }
 
 /* 0 stands for 200. */
@@ -81,7 +81,7 @@ void
 weir__record_end(struct weir__exchange *exchange)
 {
         const struct weir__connection *connection = weir__connection_of(exchange);
-        struct weir__branch *branch = connection->client.branch;
+        struct weir__http_branch *branch = connection->client.branch;
         int status = weir__exchange_has_begun(exchange) ? status_of(exchange->response.status) : 0;
 
         if (!exchange->is_counted)

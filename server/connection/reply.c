@@ -20,7 +20,7 @@
 #include "server/exchange/transfer.h"
 
 static const char *
-date_of(struct weir__branch *branch)
+date_of(struct weir__http_branch *branch)
 {
         int64_t second = weir__clock_wall_coarse() / 1000000000;
 
@@ -219,7 +219,7 @@ send_response(struct weir__connection *connection, struct weir__response *respon
 {
         size_t bound = weir__response_head_bound(response);
         bool is_in_scratch = bound <= WEIR__SCRATCH_SIZE, is_sound = true;
-        char *head = is_in_scratch ? connection->client.branch->poller->scratch : malloc(bound);
+        char *head = is_in_scratch ? connection->client.branch->base.poller->scratch : malloc(bound);
 
         if (!head) {
                 weir__connection_close(connection);
@@ -329,11 +329,11 @@ weir__reply_refuse(struct weir__connection *connection, int status)
 
 /* The connection is closed right after it, so it must fit into the first segments. */
 size_t
-weir__reply_turning_away(struct weir__branch *branch)
+weir__reply_turning_away(struct weir__http_branch *branch)
 {
         struct weir__response response = {.status = 0};
         struct weir__framing framing = {.date = date_of(branch), .minor = 1};
-        char *out = branch->poller->scratch;
+        char *out = branch->base.poller->scratch;
 
         if (weir__error_pages_fill(branch->server, 503, SIZE_MAX, &response) ||
             weir__response_head_bound(&response) + response.body_size > WEIR__LEAVES_FIRST) {

@@ -13,7 +13,7 @@
 struct weir__connection;
 struct weir__exchange;
 struct weir__file_part;
-struct weir__branch;
+struct weir__http_branch;
 struct weir__transfer;
 
 /* Bytes of a reply that belong to no task: its head, or what the socket has not taken of it. */
@@ -58,7 +58,7 @@ void weir__reply_written(struct weir__transport *transport, struct weir__writer 
 void weir__reply_flush(struct weir__connection *connection, bool is_fresh);
 
 void weir__reply_refuse(struct weir__connection *connection, int status); /* an error, then close */
-size_t weir__reply_turning_away(struct weir__branch *branch); /* writes the whole 503 to the scratch buffer */
+size_t weir__reply_turning_away(struct weir__http_branch *branch); /* writes the whole 503 to the scratch buffer */
 void weir__reply_continue(struct weir__connection *connection); /* 100: the peer waits for it */
 
 /* -- stream_reply.c: replies that are written piece by piece -- */

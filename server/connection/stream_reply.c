@@ -111,7 +111,7 @@ weir__stream_reply_open_events(struct weir__transfer *stream)
                 weir__reply_flush(connection, true);
         if (!stream->io.is_linked) /* the connection has broken */
                 return stream->io.task.status;
-        if (failed || exchange->client->branch->is_stopping || !weir__exchange_carries_body(exchange) ||
+        if (failed || exchange->client->branch->base.is_stopping || !weir__exchange_carries_body(exchange) ||
             atomic_load_explicit(&exchange->events, memory_order_relaxed) == WEIR__EVENTS_ENDED)
                 weir__transfer_leave(stream);
         return failed;

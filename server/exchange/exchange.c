@@ -382,7 +382,7 @@ struct weir__exchange *
 weir__exchange_new(const struct weir__exchange_ops *ops, const struct weir__client *client, int fd, struct weir__request *request)
 {
         struct weir__exchange *exchange = weir__alloc(sizeof *exchange);
-        struct weir__branch *branch = client->branch;
+        struct weir__http_branch *branch = client->branch;
 
         if (!exchange) {
                 weir__exchange_free_request(request);
@@ -396,7 +396,7 @@ weir__exchange_new(const struct weir__exchange_ops *ops, const struct weir__clie
                 .body_left = request->is_chunked ? UINT64_MAX : request->content_length,
                 .reply_left = UINT64_MAX,
                 .references = 1,
-                .came_at = branch->access ? weir__clock_now() : branch->poller->sleep.woke_at,
+                .came_at = branch->access ? weir__clock_now() : branch->base.poller->sleep.woke_at,
         };
         weir__task_init(&exchange->task, &exchange_ops, sizeof *exchange, branch->server->handler, branch->server->context);
         exchange->task.flags |= WEIR__TASK_CONSUMED;

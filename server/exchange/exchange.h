@@ -26,7 +26,7 @@ struct weir__transfer;
 /* The client that has sent the request, and the branch that serves it.  Each connection begins with this struct, and outlives its
  * exchanges. */
 struct weir__client {
-        struct weir__branch *branch;
+        struct weir__http_branch *branch;
         struct weir__peer peer;
         char *certificate; /* the subject of the client's certificate; or NULL.  Constant once there is an exchange */
 };

@@ -48,7 +48,7 @@ weir_http_is_secure(const weir_task *exchange)
 {
         struct weir__exchange *known = weir__exchange_of(exchange);
 
-        return known ? known->client->branch->server->secure.is_on : -EDOM;
+        return known ? known->client->branch->server->base.secure.is_on : -EDOM;
 }
 
 const char *

@@ -88,3 +88,42 @@ weir__server_config_read(struct weir_http_server_config *to, const struct weir_h
                 failed = refuse("compress: expected 0 to 9");
         return failed;
 }
+
+/* -- TLS -- */
+
+/* Returns a contradiction in the config; or NULL. */
+static const char *
+fault_of(const struct weir_http_server_config *config)
+{
+        bool has_files = config->certificate_file || config->private_key_file;
+
+        if (!config->certificate_file != !config->private_key_file)
+                return "expected certificate_file and private_key_file together";
+        if (config->ssl_ctx && has_files)
+                return "expected certificate_file or ssl_ctx, not both";
+        if (config->ssl_ctx && (config->ocsp_file || config->client_ca_file || config->client_check || config->tls_groups))
+                return "expected ocsp_file, client_ca_file, client_check and tls_groups not to be set beside ssl_ctx";
+        if (config->client_check < WEIR_HTTP_CLIENT_UNCHECKED || config->client_check > WEIR_HTTP_CLIENT_REQUIRED)
+                return "expected client_check to be one of enum weir_http_client_check";
+        if (config->client_check && !config->client_ca_file)
+                return "expected client_ca_file beside client_check: the authorities that may sign clients' certificates";
+        if (config->client_ca_file && !config->client_check)
+                return "expected client_check beside client_ca_file: nobody would be asked for a certificate";
+        return config->reserved ? "expected reserved to be 0" : NULL;
+}
+
+struct weir__secure_config
+weir__http_config_secure(const struct weir_http_server_config *config)
+{
+        return (struct weir__secure_config){
+                .fault = fault_of(config),
+                .certificate_file = config->certificate_file,
+                .private_key_file = config->private_key_file,
+                .ocsp_file = config->ocsp_file,
+                .client_ca_file = config->client_ca_file,
+                .groups = config->tls_groups,
+                .protocols = "http/1.1,http/1.0",
+                .ssl_ctx = config->ssl_ctx,
+                .check = (enum weir__tls_client_check)config->client_check,
+        };
+}

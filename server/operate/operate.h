@@ -1,4 +1,4 @@
-/* server/operate/operate.h: starts, stops and restarts of servers. */
+/* server/operate/operate.h: what HTTP does for the starts and stops of its servers. */
 #ifndef WEIR_SERVER_OPERATE_H
 #define WEIR_SERVER_OPERATE_H
 
@@ -6,10 +6,15 @@
 
 #include <weir/http_server.h>
 
-#include "kernel/base/list.h"
+#include "net/listen/certificates.h"
 #include "protocol/field/forwarded.h"
+#include "protocol/field/peer.h"
 
+struct weir__branch;
 struct weir__connection;
+struct weir__server;
+
+/* -- config.c -- */
 
 /* Copies the configuration and fills in the defaults; NULL: all defaults.  Returns 0, or the error that the start reports. */
 int weir__server_config_read(struct weir_http_server_config *to, const struct weir_http_server_config *from);
@@ -17,37 +22,25 @@ int weir__server_config_read(struct weir_http_server_config *to, const struct we
 /* Reads trusted_proxies and forwarded_field; logs what was expected of them.  Result: as weir__proxies_new. */
 int weir__server_config_proxies(const struct weir_http_server_config *config, struct weir__proxies **ret_proxies);
 
-/* Whether this thread may wait for a stop: 0; -EDEADLK on a worker and in an access function; -ECHILD in a forked child. */
-int weir__server_may_stop(void);
+/* Its settings of TLS. */
+struct weir__secure_config weir__http_config_secure(const struct weir_http_server_config *config);
 
-/* Stops the server.  Cuts as soon as `impatient_fd` (-1: none) becomes readable. */
-int weir__server_stop(weir_http_server *server, weir_nsec within, int impatient_fd);
+/* -- accept.c: weir__server_ops -- */
+
+void weir__http_accepted(struct weir__branch *branch, int fd, const struct weir__peer *peer, bool is_admitted);
+void *weir__http_longest_idle(struct weir__branch *branch, weir_nsec *since);
+void weir__http_evict(void *connection, bool has_place);
+size_t weir__http_count_idle(const struct weir__branch *branch);
+bool weir__http_is_exempt(const struct weir__server *server, const struct weir__peer *peer);
 
 /* -- cut.c: when the time of a stop is over -- */
 
 /* Cuts the connection, and adds a report on its exchange to the server's list.  Owner of the poller. */
 void weir__cut_connection(struct weir__connection *connection);
 
-/* Logs the reports of a server, frees them, and says how many are missing.  With no lock held. */
-void weir__cut_log(struct weir__list *reports, unsigned missing);
-
 /* -- waits.c: what a stop waits for -- */
 
-void weir__stop_name_holders(const weir_http_server *server);    /* logs the exchanges that the program holds */
-void weir__stop_count_callbacks(const weir_http_server *server); /* logs how many exchanges still run, when all were cut */
-
-/* -- successor.c: listening sockets for another process -- */
-
-/* Servers whose sockets another process gets. */
-struct weir__givers {
-        weir_http_server *const *servers;
-        unsigned count;
-};
-
-/* Starts this program anew, with its arguments and the sockets of those servers.  Waits until the new process serves, or one of
- * `impatient` is readable.  Then the new process has the sockets.
- *
- * Result: the new process; negative as weir_http_server_inherit. */
-int weir__server_restart(const struct weir__givers *givers, weir_nsec within, const int impatient[2]);
+void weir__stop_name_holders(const struct weir__server *server);    /* logs the exchanges that the program holds */
+void weir__stop_count_callbacks(const struct weir__server *server); /* logs how many exchanges still run, when all were cut */
 
 #endif

@@ -23,22 +23,22 @@ name_one(const struct weir__held_report *report, void *context)
 }
 
 void
-weir__stop_name_holders(const weir_http_server *server)
+weir__stop_name_holders(const struct weir__server *server)
 {
         size_t count = 0;
 
-        weir__held_walk(server, name_one, &count);
+        weir__held_walk(weir__http_server_of(server), name_one, &count);
         if (count > NAMED)
                 weir__log(WEIR_LOG_WARNING, "stop waits for %zu more exchanges that are held", count - NAMED);
 }
 
 void
-weir__stop_count_callbacks(const weir_http_server *server)
+weir__stop_count_callbacks(const struct weir__server *server)
 {
         int64_t count = 0;
 
         for (unsigned i = 0; i < server->branch_count; i++)
-                count += weir__counted(&server->branches[i].counts, WEIR__COUNT_EXCHANGES);
+                count += weir__counted(&weir__http_branch_of(weir__server_branch(server, i))->counts, WEIR__COUNT_EXCHANGES);
         if (count > 0)
                 weir__log(WEIR_LOG_WARNING, "stop waits for %" PRId64 " exchange%s with a callback that has not returned", count,
                           count == 1 ? "" : "s");

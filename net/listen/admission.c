@@ -1,4 +1,4 @@
-/* server/listen/admission.c: the limit on connections.
+/* net/listen/admission.c: the limit on connections.
  *
  * Threads: the owner of the poller.  All owners share the server's `connections`, and the `eviction`, `idle_since` and count of
  *          idle connections of each branch.
@@ -16,24 +16,24 @@
  *
  * An owner reduces `connections` before it closes an idle connection, so no two owners close one for the same new connection.  It
  * leaves FIRST or OTHER before it looks, so no order is lost. */
-#include "server/listen/admission.h"
+#include "net/listen/admission.h"
 
 #include "kernel/worker/deliver.h"
-#include "server/connection/connection.h"
+#include "net/listen/server.h"
 
 enum weir__eviction { NONE = 0, OTHER, FIRST };
 
 static bool
-is_over(const weir_http_server *server)
+is_over(const struct weir__server *server)
 {
-        return atomic_load(&server->connections) > server->config.max_connections;
+        return atomic_load(&server->connections) > server->max_connections;
 }
 
 /* Takes a place within the limit, or one of `beyond` places above it. */
 static bool
-take_place(weir_http_server *server, size_t beyond)
+take_place(struct weir__server *server, size_t beyond)
 {
-        size_t limit = server->config.max_connections, there = atomic_load(&server->connections);
+        size_t limit = server->max_connections, there = atomic_load(&server->connections);
 
         while (there < limit || there - limit < beyond)
                 if (atomic_compare_exchange_weak(&server->connections, &there, there + 1))
@@ -43,14 +43,22 @@ take_place(weir_http_server *server, size_t beyond)
 
 /* Gives back a place beyond the limit, if one is taken. */
 static bool
-give_place_back(weir_http_server *server)
+give_place_back(struct weir__server *server)
 {
         size_t there = atomic_load(&server->connections);
 
-        while (there > server->config.max_connections)
+        while (there > server->max_connections)
                 if (atomic_compare_exchange_weak(&server->connections, &there, there - 1))
                         return true;
         return false;
+}
+
+void *
+weir__admission_longest_idle(struct weir__branch *branch, weir_nsec *since)
+{
+        const struct weir__server_ops *ops = branch->server->ops;
+
+        return ops->longest_idle ? ops->longest_idle(branch, since) : NULL;
 }
 
 static void ask(struct weir__branch *branch, int order);
@@ -59,20 +67,21 @@ static void
 evict_run(struct weir__work *work)
 {
         struct weir__branch *branch = weir__container_of(work, struct weir__branch, evict);
-        weir_http_server *server = branch->server;
+        struct weir__server *server = branch->server;
         int order = atomic_exchange(&branch->eviction, NONE);
-        struct weir__connection *idle = NULL;
+        weir_nsec since;
+        void *idle;
 
-        while (is_over(server) && (idle = weir__connection_longest_idle(branch)))
+        while (is_over(server) && (idle = weir__admission_longest_idle(branch, &since)))
                 if (give_place_back(server))
-                        weir__connection_evict(idle, false);
+                        server->ops->evict(idle, false);
         bool was_over = is_over(server);
         atomic_store(&server->has_deficit, was_over);
         if (is_over(server) &&
             (order == FIRST || !was_over)) { /* not was_over: the store may have overwritten the deficit of another owner */
                 atomic_store(&server->has_deficit, true);
                 for (unsigned i = 0; i < server->branch_count; i++)
-                        ask(&server->branches[i], OTHER);
+                        ask(weir__server_branch(server, i), OTHER);
         }
         weir__users_remove(&server->users);
 }
@@ -105,15 +114,16 @@ weir__admission_evict(struct weir__branch *branch)
 static size_t
 count_idle_elsewhere(const struct weir__branch *own, struct weir__branch **longest, weir_nsec since)
 {
-        weir_http_server *server = own->server;
+        struct weir__server *server = own->server;
         size_t count = 0;
 
-        for (struct weir__branch *each = server->branches; each < server->branches + server->branch_count; each++) {
+        for (unsigned i = 0; i < server->branch_count; i++) {
+                struct weir__branch *each = weir__server_branch(server, i);
                 weir_nsec at = atomic_load_explicit(&each->idle_since, memory_order_relaxed);
 
                 if (each == own || at == WEIR_FOREVER)
                         continue;
-                count += (size_t)atomic_load_explicit(&each->counts.of[WEIR__COUNT_IDLE], memory_order_relaxed);
+                count += server->ops->count_idle(each);
                 if (at < since) {
                         *longest = each;
                         since = at;
@@ -125,34 +135,34 @@ count_idle_elsewhere(const struct weir__branch *own, struct weir__branch **longe
 static bool
 make_room(struct weir__branch *branch)
 {
-        struct weir__connection *own = weir__connection_longest_idle(branch);
         struct weir__branch *other = NULL;
-        size_t beyond = count_idle_elsewhere(branch, &other, own ? own->idle_since : WEIR_FOREVER);
+        weir_nsec since = WEIR_FOREVER;
+        void *own = weir__admission_longest_idle(branch, &since);
+        size_t beyond = count_idle_elsewhere(branch, &other, since);
 
         if (other && take_place(branch->server, beyond)) {
                 ask(other, FIRST);
                 return true;
         }
         if (own)
-                weir__connection_evict(own, false); /* the new connection takes its place */
+                branch->server->ops->evict(own, false); /* the new connection takes its place */
         return own;
 }
 
-/* A trusted proxy brings the connections of many clients. */
 static bool
-is_limited(const weir_http_server *server, const struct weir__peer *peer)
+is_limited(const struct weir__server *server, const struct weir__peer *peer)
 {
-        return server->config.max_connections_per_address != SIZE_MAX && !weir__proxies_have(server->proxies, peer);
+        return server->max_connections_per_address != SIZE_MAX &&
+               !(server->ops->is_exempt && server->ops->is_exempt(server, peer));
 }
 
 /* Looks at the address first: one with too many connections must not take the room of others. */
 bool
 weir__admission_enter(struct weir__branch *branch, const struct weir__peer *peer)
 {
-        weir_http_server *server = branch->server;
+        struct weir__server *server = branch->server;
 
-        if (is_limited(server, peer) &&
-            !weir__addresses_enter(&server->addresses, peer, server->config.max_connections_per_address))
+        if (is_limited(server, peer) && !weir__addresses_enter(&server->addresses, peer, server->max_connections_per_address))
                 return false;
         if (take_place(server, 0) || make_room(branch))
                 return true;

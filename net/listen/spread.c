@@ -1,12 +1,12 @@
-/* server/listen/spread.c: which poller watches which listening socket.
+/* net/listen/spread.c: which poller watches which listening socket.
  *
  * Threads: the one that starts or stops the server. */
-#include "server/listen/listener.h"
+#include "net/listen/listener.h"
 
 #include <errno.h>
 #include <stdlib.h>
 
-#include "server/base/server.h"
+#include "net/listen/server.h"
 
 /* The sockets of one address. */
 struct group {
@@ -39,18 +39,19 @@ add_listener(struct weir__branch *branch, struct weir__socket *socket, bool is_s
 
 /* Each socket needs a poller, and each poller a socket.  If there are fewer sockets than pollers, several pollers share one. */
 static int
-deal(weir_http_server *server, struct group group)
+deal(struct weir__server *server, struct group group)
 {
         unsigned branches = server->branch_count, listeners = group.count > branches ? group.count : branches;
         int failed = 0;
 
         for (unsigned i = 0; i < listeners && !failed; i++)
-                failed = add_listener(&server->branches[i % branches], &group.first[i % group.count], group.count < branches);
+                failed = add_listener(weir__server_branch(server, i % branches), &group.first[i % group.count],
+                                      group.count < branches);
         return failed;
 }
 
 int
-weir__spread_listeners(weir_http_server *server)
+weir__spread_listeners(struct weir__server *server)
 {
         int failed = 0;
 
@@ -64,10 +65,10 @@ weir__spread_listeners(weir_http_server *server)
 }
 
 void
-weir__spread_take_back(weir_http_server *server)
+weir__spread_take_back(struct weir__server *server)
 {
         for (unsigned i = 0; i < server->branch_count; i++) {
-                struct weir__branch *branch = &server->branches[i];
+                struct weir__branch *branch = weir__server_branch(server, i);
 
                 for (unsigned j = 0; j < branch->listener_count; j++)
                         if (branch->listeners[j].socket)

@@ -1,4 +1,4 @@
-/* server/base/secure.c: the files of TLS of a server, and the context made of them.
+/* net/listen/certificates.c: the files of TLS of a server, and the context made of them.
  *
  * Threads: any.
  * Locks:   the server's, for the names of files, until a start was tried.
@@ -9,9 +9,7 @@
 #include <string.h>
 
 #include "kernel/observe/log.h"
-#include "kernel/base/phase.h"
-#include "kernel/memory/watched.h"
-#include "server/base/server.h"
+#include "net/listen/server.h"
 
 /* Copies a name, if there is one.  Returns false when out of memory. */
 static bool
@@ -39,52 +37,28 @@ add_pair(struct weir__secure *secure, const char *certificate_file, const char *
         return 0;
 }
 
-/* Returns a contradiction in the config; or NULL. */
-static const char *
-fault_of(const struct weir_http_server_config *config)
-{
-        bool has_files = config->certificate_file || config->private_key_file;
-
-        if (!config->certificate_file != !config->private_key_file)
-                return "expected certificate_file and private_key_file together";
-        if (config->ssl_ctx && has_files)
-                return "expected certificate_file or ssl_ctx, not both";
-        if (config->ssl_ctx && (config->ocsp_file || config->client_ca_file || config->client_check || config->tls_groups))
-                return "expected ocsp_file, client_ca_file, client_check and tls_groups not to be set beside ssl_ctx";
-        if (config->client_check < WEIR_HTTP_CLIENT_UNCHECKED || config->client_check > WEIR_HTTP_CLIENT_REQUIRED)
-                return "expected client_check to be one of enum weir_http_client_check";
-        if (config->client_check && !config->client_ca_file)
-                return "expected client_ca_file beside client_check: the authorities that may sign clients' certificates";
-        if (config->client_ca_file && !config->client_check)
-                return "expected client_check beside client_ca_file: nobody would be asked for a certificate";
-        return config->reserved ? "expected reserved to be 0" : NULL;
-}
-
 int
-weir__secure_init(weir_http_server *server)
+weir__secure_init(struct weir__secure *secure, const struct weir__secure_config *config)
 {
-        struct weir__secure *secure = &server->secure;
-        const struct weir_http_server_config *config = &server->config;
-
-        secure->fault = fault_of(config);
+        secure->fault = config->fault;
         weir__lock_init(&secure->lock, WEIR__RANK_LEAF);
         if (secure->fault)
                 return -EINVAL;
-        secure->is_on = config->ssl_ctx;
+        secure->protocols = config->protocols;
+        secure->check = config->check;
+        secure->is_on = secure->has_ssl_ctx = config->ssl_ctx;
         if (config->ssl_ctx)
                 return weir__tls_context_new_server(&secure->context,
                                                     &(struct weir__tls_server_config){.ssl_ctx = config->ssl_ctx}, NULL);
         if (!copy(&secure->ocsp_file, config->ocsp_file) || !copy(&secure->client_ca_file, config->client_ca_file) ||
-            !copy(&secure->groups, config->tls_groups))
+            !copy(&secure->groups, config->groups))
                 return -ENOMEM;
         return config->certificate_file ? add_pair(secure, config->certificate_file, config->private_key_file) : 0;
 }
 
 void
-weir__secure_done(weir_http_server *server)
+weir__secure_done(struct weir__secure *secure)
 {
-        struct weir__secure *secure = &server->secure;
-
         weir__tls_context_unref(secure->context);
         for (size_t i = 0; i < secure->pair_count; i++) {
                 free(secure->pairs[i].certificate_file);
@@ -124,7 +98,7 @@ install(struct weir__secure *secure, struct weir__tls_context *context, unsigned
 
 /* A start was tried, so the names of the files are constant. */
 static int
-read_files(weir_http_server *server)
+read_files(struct weir__server *server)
 {
         struct weir__secure *secure = &server->secure;
         const struct weir__tls_server_config config = {
@@ -133,8 +107,8 @@ read_files(weir_http_server *server)
                 .ocsp_file = secure->ocsp_file,
                 .client_ca_file = secure->client_ca_file,
                 .groups = secure->groups,
-                .protocols = "http/1.1,http/1.0",
-                .check = (enum weir__tls_client_check)server->config.client_check,
+                .protocols = secure->protocols,
+                .check = secure->check,
         };
         unsigned reading = atomic_fetch_add_explicit(&secure->readings, 1, memory_order_relaxed) + 1;
         struct weir__tls_context *made = NULL, *former = current(secure);
@@ -147,24 +121,25 @@ read_files(weir_http_server *server)
 }
 
 int
-weir__secure_start(weir_http_server *server)
+weir__secure_start(struct weir__server *server)
 {
         struct weir__secure *secure = &server->secure;
 
         secure->is_on |= secure->pair_count > 0;
-        /* The certificate may come by weir_http_server_add_certificate, so the config alone does not tell. */
+        /* The certificate may come by weir__secure_add, so the config alone does not tell. */
         bool is_incomplete = !secure->is_on && (secure->ocsp_file || secure->client_ca_file || secure->groups);
         if (is_incomplete)
                 weir__log(WEIR_LOG_ERROR,
-                          "TLS: expected a certificate beside %s (certificate_file, or weir_http_server_add_certificate)",
+                          "TLS: expected a certificate beside %s (certificate_file, or weir_%s_server_add_certificate)",
                           secure->ocsp_file        ? "ocsp_file"
                           : secure->client_ca_file ? "client_ca_file"
-                                                   : "tls_groups");
+                                                   : "tls_groups",
+                          server->ops->protocol);
         return is_incomplete ? -EINVAL : secure->pair_count ? read_files(server) : 0;
 }
 
 struct weir__tls *
-weir__secure_accept(weir_http_server *server, int fd)
+weir__secure_accept(struct weir__server *server, int fd)
 {
         struct weir__tls_context *context = current(&server->secure);
         struct weir__tls *tls = weir__tls_new(context, fd);
@@ -174,17 +149,8 @@ weir__secure_accept(weir_http_server *server, int fd)
 }
 
 int
-weir_http_server_add_certificate(weir_http_server *server, const char *certificate_file, const char *private_key_file)
+weir__secure_add(struct weir__server *server, const char *certificate_file, const char *private_key_file)
 {
-        weir__memory_expect(server);
-        if (weir__phase_is_forked())
-                return -ECHILD;
-        if (!server)
-                return -EINVAL;
-        if (!certificate_file || !private_key_file)
-                return weir__log_refusal("weir_http_server_add_certificate: a file is NULL: expected a certificate and its key");
-        if (server->config.ssl_ctx)
-                return weir__log_refusal("weir_http_server_add_certificate: the config has ssl_ctx: expected files instead");
         weir__lock(&server->lock);
         bool is_late = server->state != WEIR__SERVER_NEW || server->secure.is_start_tried;
         int failed = is_late ? -EALREADY : add_pair(&server->secure, certificate_file, private_key_file);
@@ -193,13 +159,8 @@ weir_http_server_add_certificate(weir_http_server *server, const char *certifica
 }
 
 int
-weir_http_server_reload(weir_http_server *server)
+weir__secure_reload(struct weir__server *server)
 {
-        weir__memory_expect(server);
-        if (weir__phase_is_forked())
-                return -ECHILD;
-        if (!server)
-                return -EINVAL;
         weir__lock(&server->lock);
         bool has_files = server->secure.is_start_tried && server->secure.pair_count;
         weir__unlock(&server->lock);

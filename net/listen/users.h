@@ -1,13 +1,15 @@
-/* server/base/users.h: counts the users of a server's memory: its listeners and connections, their work that is on its way, and
+/* net/listen/users.h: counts the users of a server's memory: its listeners and connections, their work that is on its way, and
  * the server itself.  The server counts from start to stop, so the count reaches 0 once. */
-#ifndef WEIR_SERVER_USERS_H
-#define WEIR_SERVER_USERS_H
+#ifndef WEIR_NET_USERS_H
+#define WEIR_NET_USERS_H
 
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 
-#include <weir/http_server.h>
+#include <weir/time.h>
+
+struct weir__server;
 
 struct weir__users {
         _Atomic size_t count; /* acq_rel: the thread that brings it to 0 has seen the end of all */
@@ -35,16 +37,17 @@ void weir__users_remove(struct weir__users *users);
 
 /* Waits until the count is 0, and calls `say` once a second.  Returns false at the given time, or when impatient_fd (-1: none) is
  * readable.  Time is real here: it is a limit for people. */
-bool weir__users_wait(weir_http_server *server, weir_nsec until, int impatient_fd, void (*say)(const weir_http_server *server));
+bool weir__users_wait(struct weir__server *server, weir_nsec until, int impatient_fd,
+                      void (*say)(const struct weir__server *server));
 
-/* -- the memory of the server itself: of its struct, its branches and its proxies -- */
+/* -- the memory of the server itself: of its struct and its branches -- */
 
 /* Any thread that may use the server; and the last one to unkeep it frees it. */
-void weir__server_keep(weir_http_server *server);
-void weir__server_unkeep(weir_http_server *server);
+void weir__server_keep(struct weir__server *server);
+void weir__server_unkeep(struct weir__server *server);
 
-/* Its branches are of the past.  If a detached exchange knows them, they are freed with the server.  The thread that starts or
+/* Its branches are of the past.  If something detached knows them, they are freed with the server.  The thread that starts or
  * stops it. */
-void weir__server_drop_branches(weir_http_server *server);
+void weir__server_drop_branches(struct weir__server *server);
 
 #endif

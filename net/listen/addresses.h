@@ -1,6 +1,6 @@
-/* server/base/addresses.h: counts the connections of each address, for their limit. */
-#ifndef WEIR_SERVER_ADDRESSES_H
-#define WEIR_SERVER_ADDRESSES_H
+/* net/listen/addresses.h: counts the connections of each address, for their limit. */
+#ifndef WEIR_NET_ADDRESSES_H
+#define WEIR_NET_ADDRESSES_H
 
 #include <stdbool.h>
 #include <stddef.h>

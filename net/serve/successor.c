@@ -1,8 +1,8 @@
-/* server/operate/successor.c: gives listening sockets to another process, the successor.
+/* net/serve/successor.c: gives listening sockets to another process, the successor.
  *
  * Threads: any that may wait.
  * Locks:   the server's, while the sockets are read: they stay as long as it serves. */
-#include "server/operate/operate.h"
+#include "net/serve/serve.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -14,13 +14,10 @@
 #include "kernel/socket/inherit.h"
 #include "kernel/observe/sink.h"
 #include "kernel/runtime/runtime.h"
-#include "kernel/memory/watched.h"
-#include "server/base/server.h"
 
 int
-weir_http_server_fds(weir_http_server *server, int *fds, size_t room)
+weir__server_fds(struct weir__server *server, int *fds, size_t room)
 {
-        weir__memory_expect(server);
         int failed = weir__runtime_may_stop();
         size_t count = 0;
 
@@ -64,7 +61,7 @@ copy_socket(struct weir__sockets *to, struct weir__socket *from)
 }
 
 static int
-copy_sockets(struct weir__sockets *to, weir_http_server *server)
+copy_sockets(struct weir__sockets *to, struct weir__server *server)
 {
         int failed = 0;
 
@@ -100,7 +97,7 @@ static void
 count_successor(const struct weir__givers *givers, int change, bool has_sockets)
 {
         for (unsigned i = 0; i < givers->count; i++) {
-                weir_http_server *server = givers->servers[i];
+                struct weir__server *server = givers->servers[i];
 
                 weir__lock(&server->lock);
                 server->successors += change;
@@ -127,9 +124,8 @@ start(const struct weir__givers *givers, const char *path, char *const arguments
 }
 
 int
-weir_http_server_inherit(weir_http_server *server, const char *path, char *const arguments[], weir_nsec within)
+weir__server_inherit(struct weir__server *server, const char *path, char *const arguments[], weir_nsec within)
 {
-        weir__memory_expect(server);
         static const int nobody[2] = {-1, -1};
         const struct weir__givers givers = {&server, 1};
         int failed = weir__runtime_may_stop();
@@ -137,15 +133,6 @@ weir_http_server_inherit(weir_http_server *server, const char *path, char *const
         if (failed || !server || !path || !arguments || !arguments[0])
                 return failed ? failed : -EINVAL;
         return start(&givers, path, arguments, within, nobody);
-}
-
-int
-weir_http_server_ready(void)
-{
-        int failed = weir__runtime_may_stop();
-
-        failed = failed ? failed : weir__inherit();
-        return failed ? failed : (int)weir__inherit_ready();
 }
 
 /* -- this program, started anew -- */

@@ -1,11 +1,11 @@
-/* server/base/addresses.c: counts the connections of each address.
+/* net/listen/addresses.c: counts the connections of each address.
  *
  * Threads: any.
  * Locks:   addresses->lock, a leaf, for a walk down the tree.  Memory is allocated before it is taken, and freed after.
  *
  * A node lives as long as its address has connections, so there are never more nodes than connections.  The tree is balanced, so
  * clients cannot choose addresses that make a walk long. */
-#include "server/base/addresses.h"
+#include "net/listen/addresses.h"
 
 #include <string.h>
 

@@ -1,4 +1,4 @@
-/* server/listen/listener.c: new connections.
+/* net/listen/listener.c: new connections.
  *
  *     watching --EMFILE, ENOMEM ...--> paused --a while, or room--> watching --> closed
  *
@@ -15,7 +15,7 @@
  * A socket may live on at another poller or in another process.  For the same reason it is withdrawn from epoll first, then
  * emptied, then closed.  If it were emptied first, a wake-up in between would come to this poller, and nobody would accept the
  * connection.  A close alone would not end the watching, because epoll watches the socket and not the descriptor. */
-#include "server/listen/listener.h"
+#include "net/listen/listener.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -28,33 +28,11 @@
 #include "kernel/observe/log.h"
 #include "kernel/socket/stream.h"
 #include "kernel/worker/user.h"
-#include "server/connection/connection.h"
-#include "server/listen/admission.h"
+#include "net/listen/admission.h"
+#include "net/listen/server.h"
 
 #define ACCEPTED_AT_ONCE 8
 #define ACCEPT_PAUSE     WEIR_MSEC(50)
-
-#define TURNED_AWAY_AT_ONCE 16
-_Static_assert(TURNED_AWAY_AT_ONCE <= UINT8_MAX, "counted in a byte");
-
-/* Over TLS a client understands no reply before the handshake.  So a few clients are let in for the handshake, and get the 503
- * after it.  Others are closed. */
-static void
-turn_away(struct weir__branch *branch, int fd, const struct weir__peer *peer)
-{
-        struct weir__stream stream = {.source.fd = fd};
-
-        weir__count(&branch->counts, WEIR__COUNT_TURNED_AWAY, 1);
-        if (branch->server->secure.is_on && branch->turned_away < TURNED_AWAY_AT_ONCE && weir__http1_new(branch, fd, peer, false))
-                return;
-        if (!branch->server->secure.is_on) {
-                struct iovec piece = {branch->poller->scratch, weir__reply_turning_away(branch)};
-
-                (void)weir__stream_write(&stream, &piece, 1);
-                weir__stream_finish(&stream);
-        }
-        weir__stream_close(&stream);
-}
 
 static bool
 is_exhaustion(int error)
@@ -76,19 +54,6 @@ accept_again(struct weir__listener *listener, weir_nsec after)
                 weir__users_add(&branch->server->users);
         else if (was_set && !listener->is_again_set)
                 weir__users_remove(&branch->server->users);
-}
-
-static void
-take_in(struct weir__branch *branch, int fd, const struct weir__peer *peer)
-{
-        bool is_admitted = weir__admission_enter(branch, peer);
-
-        weir__count(&branch->counts, WEIR__COUNT_ACCEPTED, 1);
-        if (is_admitted && weir__http1_new(branch, fd, peer, true))
-                return;
-        if (is_admitted)
-                weir__admission_leave(branch, peer, true);
-        turn_away(branch, fd, peer);
 }
 
 /* Out of descriptors, accept fails also if nobody waits.  No idle connection must be closed for that. */
@@ -113,7 +78,8 @@ accept_one(struct weir__listener *listener)
         if (fd >= 0) {
                 struct weir__peer peer = weir__peer_of(&address, size);
 
-                take_in(listener->branch, fd, &peer);
+                listener->branch->server->ops->accepted(listener->branch, fd, &peer,
+                                                        weir__admission_enter(listener->branch, &peer));
                 return true;
         }
         if (errno == EAGAIN || errno == EBADF || errno == EINVAL)
@@ -123,11 +89,12 @@ accept_one(struct weir__listener *listener)
         if (!somebody_waits(listener))
                 return false;
         int error = errno;
-        struct weir__connection *idle = weir__connection_longest_idle(listener->branch);
+        weir_nsec since;
+        void *idle = weir__admission_longest_idle(listener->branch, &since);
         listener->is_paused = !idle;
         listener->shortage = idle ? 0 : error;
         if (idle)
-                weir__connection_evict(idle, true);
+                listener->branch->server->ops->evict(idle, true);
         else
                 accept_again(listener, ACCEPT_PAUSE);
         return idle;
@@ -172,13 +139,10 @@ static const struct weir__work_ops again_ops = {.run = again_run};
 
 /* A paused listener may be waiting for its descriptor. */
 void
-weir__listeners_connection_closed(struct weir__connection *connection)
+weir__listeners_connection_closed(struct weir__branch *branch, const struct weir__peer *peer, bool is_admitted, bool has_place)
 {
-        struct weir__branch *branch = connection->client.branch;
-
-        if (connection->is_admitted)
-                weir__admission_leave(branch, &connection->client.peer, connection->has_place);
-        branch->turned_away -= !connection->is_admitted;
+        if (is_admitted)
+                weir__admission_leave(branch, peer, has_place);
         for (unsigned i = 0; i < branch->listener_count; i++)
                 if (branch->listeners[i].is_paused) {
                         branch->listeners[i].is_paused = false;

@@ -1,7 +1,7 @@
-/* server/base/users.c: the counts that keep a server's memory.
+/* net/listen/users.c: the counts that keep a server's memory.
  *
  * Threads: any adds and removes, keeps and unkeeps; the thread that stops the server waits. */
-#include "server/base/users.h"
+#include "net/listen/users.h"
 
 #include <poll.h>
 #include <stdlib.h>
@@ -9,7 +9,7 @@
 
 #include "kernel/base/clock.h"
 #include "kernel/runtime/runtime.h"
-#include "server/base/server.h"
+#include "net/listen/server.h"
 
 #define SAY_EVERY WEIR_SEC(1)
 
@@ -25,7 +25,7 @@ weir__users_remove(struct weir__users *users)
 }
 
 bool
-weir__users_wait(weir_http_server *server, weir_nsec until, int impatient_fd, void (*say)(const weir_http_server *server))
+weir__users_wait(struct weir__server *server, weir_nsec until, int impatient_fd, void (*say)(const struct weir__server *server))
 {
         int quiet_fd = server->users.quiet_fd;
         struct pollfd fds[2] = {{.fd = quiet_fd, .events = POLLIN}, {.fd = impatient_fd, .events = POLLIN}};
@@ -52,13 +52,13 @@ weir__users_wait(weir_http_server *server, weir_nsec until, int impatient_fd, vo
 /* -- the memory of the server itself -- */
 
 void
-weir__server_keep(weir_http_server *server)
+weir__server_keep(struct weir__server *server)
 {
         atomic_fetch_add_explicit(&server->keepers, 1, memory_order_relaxed);
 }
 
 void
-weir__server_unkeep(weir_http_server *server)
+weir__server_unkeep(struct weir__server *server)
 {
         if (atomic_fetch_sub_explicit(&server->keepers, 1, memory_order_acq_rel) != 1)
                 return;
@@ -68,13 +68,12 @@ weir__server_unkeep(weir_http_server *server)
                 server->dropped = branches->next_dropped;
                 free(branches);
         }
-        free(server->proxies);
-        free(server);
+        server->ops->freed(server);
 }
 
-/* Without detached exchanges nobody else is a keeper, and none can become one: all connections are gone. */
+/* If nothing is detached, nobody else is a keeper, and none can become one: all connections are gone. */
 void
-weir__server_drop_branches(weir_http_server *server)
+weir__server_drop_branches(struct weir__server *server)
 {
         if (atomic_load_explicit(&server->keepers, memory_order_acquire) == 1) {
                 free(server->branches);

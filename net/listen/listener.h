@@ -1,15 +1,14 @@
-/* server/listen/listener.h: new connections, and the sockets that they come from. */
-#ifndef WEIR_SERVER_LISTENER_H
-#define WEIR_SERVER_LISTENER_H
+/* net/listen/listener.h: new connections, and the sockets that they come from. */
+#ifndef WEIR_NET_LISTENER_H
+#define WEIR_NET_LISTENER_H
 
 #include <stdbool.h>
 
-#include <weir/http_server.h>
-
 #include "kernel/loop/poller.h"
 
-struct weir__connection;
 struct weir__branch;
+struct weir__peer;
+struct weir__server;
 struct weir__socket;
 
 /* Owner of the poller only. */
@@ -27,11 +26,14 @@ struct weir__listener {
 
 int weir__listeners_open(struct weir__branch *branch);   /* after a failure the caller closes those that are open */
 void weir__listeners_close(struct weir__branch *branch); /* accepts waiting connections first: a close would reset them */
-void weir__listeners_connection_closed(struct weir__connection *connection); /* weir__branch_ops.connection_closed */
+
+/* A connection of the branch is closed: its descriptor is free, and its place, if it has one. */
+void weir__listeners_connection_closed(struct weir__branch *branch, const struct weir__peer *peer, bool is_admitted,
+                                       bool has_place);
 
 /* -- the listeners of a server, spread over its branches -- */
 
-int weir__spread_listeners(weir_http_server *server);  /* gives each branch its listeners.  Result: 0 or -ENOMEM */
-void weir__spread_take_back(weir_http_server *server); /* with the uses of those that are not open */
+int weir__spread_listeners(struct weir__server *server);  /* gives each branch its listeners.  Result: 0 or -ENOMEM */
+void weir__spread_take_back(struct weir__server *server); /* with the uses of those that are not open */
 
 #endif

@@ -1,4 +1,4 @@
-/* server/operate/serve.c: weir_http_serve and weir_http_serve_with: a server until a signal comes.
+/* net/serve/signals.c: a server until a signal comes.
  *
  * Threads: those that call them; a signal handler on any thread.
  *
@@ -9,7 +9,7 @@
  * SIGUSR2 writes a third eventfd, ANEW.  One of the threads reads it and starts the program anew, with the sockets of all servers
  * that wait here.  Meanwhile no server may be freed.  When the new process serves, all servers stop as after a signal.
  *
- * SIGHUP is listened to while a server waits that has a file to be opened again: an access log, certificates.  It writes a fourth
+ * SIGHUP is listened to while a server waits that has files to be opened again: an access log, certificates.  It writes a fourth
  * eventfd, RELOAD.  One of the threads reads it and does so for all servers. */
 #include <errno.h>
 #include <poll.h>
@@ -24,8 +24,7 @@
 #include "kernel/socket/inherit.h"
 #include "kernel/observe/log.h"
 #include "kernel/runtime/signals.h"
-#include "server/base/server.h"
-#include "server/operate/operate.h"
+#include "net/serve/serve.h"
 
 #define READY_WITHIN WEIR_SEC(60) /* the new process */
 #define ASKED_WITHIN 1000         /* milliseconds; then no server is expected to ask for inherited sockets */
@@ -39,7 +38,7 @@ enum { FIRST, AGAIN, ANEW, RELOAD, EVENTS };
 /* A server that waits; on the stack of its thread. */
 struct waiter {
         struct waiter *next;
-        weir_http_server *server;
+        struct weir__server *server;
         bool is_serving;
         bool hears_reload; /* constant */
 };
@@ -209,7 +208,7 @@ raise_file_limit(void)
 /* Collects all servers that serve.  They are not freed while `is_busy` is set.  Returns false when another thread is busy with
  * them and the caller does not wait for that, or when out of memory. */
 static bool
-begin_with_all(weir_http_server ***servers, unsigned *count, bool waits)
+begin_with_all(struct weir__server ***servers, unsigned *count, bool waits)
 {
         unsigned room = 0;
 
@@ -228,7 +227,7 @@ begin_with_all(weir_http_server ***servers, unsigned *count, bool waits)
 }
 
 static void
-end_with_all(weir_http_server **servers)
+end_with_all(struct weir__server **servers)
 {
         free(servers);
         pthread_mutex_lock(&signals.mutex);
@@ -243,17 +242,16 @@ end_with_all(weir_http_server **servers)
 static void
 reload_all(void)
 {
-        weir_http_server **servers;
+        struct weir__server **servers;
         unsigned count = 0;
 
         if (!begin_with_all(&servers, &count, true))
                 return;
         for (unsigned i = 0; i < count; i++) {
-                int reopened = weir_http_server_reopen_log(servers[i]), reread = weir_http_server_reload(servers[i]);
+                int reread = weir__secure_reload(servers[i]);
 
-                if (reopened && reopened != -EDOM)
-                        weir__log(WEIR_LOG_ERROR, "SIGHUP: the access log is not opened again: %s; the old file stays in use",
-                                  weir_strerror(reopened));
+                if (servers[i]->ops->reload)
+                        servers[i]->ops->reload(servers[i]);
                 if (reread && reread != -EDOM)
                         weir__log(WEIR_LOG_ERROR, "SIGHUP: the files of TLS are not used: %s; the former ones stay in use",
                                   weir_strerror(reread));
@@ -264,10 +262,10 @@ reload_all(void)
 /* -- starting anew -- */
 
 static void
-restart(const weir_http_server *server)
+restart(const struct weir__server *server)
 {
         const int impatient[2] = {signals.events[FIRST], server->ended_fd};
-        weir_http_server **servers;
+        struct weir__server **servers;
         unsigned count = 0;
 
         if (!begin_with_all(&servers, &count, false))
@@ -298,7 +296,7 @@ end_inheriting(void)
 
 /* Returns false when the runtime ended before a signal came. */
 static bool
-wait_for_signal(const weir_http_server *server)
+wait_for_signal(const struct weir__server *server)
 {
         struct pollfd fds[4] = {{.fd = signals.events[FIRST], .events = POLLIN},
                                 {.fd = server->ended_fd, .events = POLLIN},
@@ -324,7 +322,7 @@ wait_for_signal(const weir_http_server *server)
 static int
 serve(struct waiter *waiter, const char *address)
 {
-        int result = weir_http_server_start(waiter->server, address);
+        int result = weir__server_start(waiter->server, address);
 
         if (result)
                 return result;
@@ -332,31 +330,20 @@ serve(struct waiter *waiter, const char *address)
         waiter->is_serving = true;
         pthread_mutex_unlock(&signals.mutex);
         bool is_signalled = wait_for_signal(waiter->server);
-        int cut = weir__server_stop(waiter->server, waiter->server->config.stop_within, signals.events[AGAIN]);
+        int cut = weir__server_stop(waiter->server, waiter->server->stop_within, signals.events[AGAIN]);
         return is_signalled ? cut : -ESHUTDOWN;
 }
 
 int
-weir_http_serve(const char *address, weir_task_fn *handler, void *context)
+weir__server_serve(struct weir__server *server, const char *address)
 {
-        return weir_http_serve_with(NULL, address, handler, context);
-}
-
-int
-weir_http_serve_with(const struct weir_http_server_config *config, const char *address, weir_task_fn *handler, void *context)
-{
-        int result = weir__server_may_stop();
-
-        if (result)
-                return result;
-        raise_file_limit();
-        weir_http_server *server = weir_http_server_new(config, handler, context);
         struct waiter waiter = {.server = server};
-        result = server ? watch_signals(&waiter) : -ENOMEM;
+
+        raise_file_limit();
+        int result = watch_signals(&waiter);
         if (!result) {
                 result = serve(&waiter, address);
                 unwatch_signals(&waiter);
         }
-        weir_http_server_free(server);
         return result;
 }
