@@ -763,7 +763,8 @@ a_full_unix_socket_is_waited_for(void)
 
         begin();
         int length = snprintf(un.sun_path + 1, sizeof un.sun_path - 1, "weir-test-%d", getpid());
-        CU_ASSERT_EQUAL_FATAL(bind(fd, (struct sockaddr *)&un, (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)length)), 0);
+        CU_ASSERT_EQUAL_FATAL(
+                bind(fd, (struct sockaddr *)&un, (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)length)), 0);
         CU_ASSERT_EQUAL_FATAL(listen(fd, 0), 0);
         snprintf(address, sizeof address, "unix:@weir-test-%d", getpid());
         for (unsigned i = 0; i < 3; i++)

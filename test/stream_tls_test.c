@@ -297,16 +297,15 @@ int
 main(void)
 {
         static const struct weir_test tests[] = {
-                WEIR_TEST(tls_begins_behind_plain_bytes),
-                WEIR_TEST(bytes_before_the_handshake_are_refused),
-                WEIR_TEST(obstacles_are_named),
-                WEIR_TEST(a_cancelled_handshake_breaks_the_stream),
+                WEIR_TEST(tls_begins_behind_plain_bytes), WEIR_TEST(bytes_before_the_handshake_are_refused),
+                WEIR_TEST(obstacles_are_named),           WEIR_TEST(a_cancelled_handshake_breaks_the_stream),
                 WEIR_TEST(certificates_are_checked),
         };
 
         tls_files_begin();
         tls_make_certificate("ca", &(struct tls_wish){.key = TLS_EC});
-        tls_make_certificate("server", &(struct tls_wish){.alternative_names = "DNS:server.example", .issuer = "ca", .key = TLS_EC});
+        tls_make_certificate("server",
+                             &(struct tls_wish){.alternative_names = "DNS:server.example", .issuer = "ca", .key = TLS_EC});
         int result = weir_test_main("stream_tls", tests, sizeof tests / sizeof *tests);
         tls_files_end();
         return result;

@@ -173,8 +173,8 @@ WEIR_API weir_task *weir_stream_write_new(weir_stream *stream, const void *data,
  * Owner:   the caller, until the task is consumed.  The bytes are copied.
  * Result:  as weir_stream_write_new.
  * Threads: any. */
-WEIR_API weir_task *weir_stream_write_pieces_new(weir_stream *stream, const struct iovec *pieces, size_t count, weir_task_fn *done,
-                                                 void *context);
+WEIR_API weir_task *weir_stream_write_pieces_new(weir_stream *stream, const struct iovec *pieces, size_t count,
+                                                 weir_task_fn *done, void *context);
 
 /* The same without a copy: the bytes must stay as they are until the callback.
  *

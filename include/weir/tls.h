@@ -1,6 +1,8 @@
 /* weir/tls.h: settings of TLS for streams: what is trusted, and which certificate is shown.
  *
- *     weir_tls *tls = weir_tls_client_new(&(struct weir_tls_config){.size = sizeof(struct weir_tls_config), .ca_file = "ca.pem"});
+ *     struct weir_tls_config config = WEIR_TLS_CONFIG_DEFAULT;
+ *     config.ca_file = "ca.pem";
+ *     weir_tls *tls = weir_tls_client_new(&config);
  *     weir_task_start(weir_connect_tls_new("db.example:5433", tls, NULL, use, NULL));
  *
  * weir_connect_new("tls:host:port") needs none of this: it trusts the system's roots.  HTTP servers
