@@ -11,7 +11,7 @@ note_status(weir_task *task, void *status)
         *(int *)status = weir_task_status(task);
 }
 
-/* -- addresses -- */
+/* -- weir/udp.h -- */
 
 static void
 addresses_are_compared(void)
@@ -26,8 +26,6 @@ addresses_are_compared(void)
         CU_ASSERT(strcmp(text, "[::1]:53") == 0);
         CU_ASSERT(weir_udp_address_read(&one, "example.org:53") == -EINVAL); /* names are not looked up */
 }
-
-/* -- receiving and sending -- */
 
 static void
 greet_back(weir_task *receive, void *status)
@@ -104,8 +102,6 @@ a_group_is_joined(void)
         weir_udp_unref(udp);
 }
 
-/* -- asking -- */
-
 static void
 note_attempts(weir_task *ask, void *attempts)
 {
@@ -138,8 +134,6 @@ a_question_is_asked_three_times(void)
         weir_udp_unref(udp);
         weir_udp_unref(deaf);
 }
-
-/* -- servers -- */
 
 static void
 answer(weir_task *request, void *prefix)

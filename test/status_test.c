@@ -11,8 +11,8 @@
 static bool
 is_of_the_system(int code)
 {
-        static const int codes[] = {EACCES, EADDRINUSE, EADDRNOTAVAIL, EBADF,  ECONNRESET, EIO,
-                                    EISDIR, EMFILE,     ENFILE,        ENOSPC, ENOTSOCK};
+        static const int codes[] = {EACCES, EADDRINUSE, EADDRNOTAVAIL, EBADF,  ECONNREFUSED, ECONNRESET,
+                                    EIO,    EISDIR,     EMFILE,        ENFILE, ENOSPC,       ENOTSOCK};
 
         for (size_t i = 0; i < sizeof codes / sizeof *codes; i++)
                 if (codes[i] == code)

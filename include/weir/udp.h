@@ -138,7 +138,7 @@ WEIR_API int weir_udp_descriptor(const weir_udp *udp);
  *
  * Result:  0; -EINVAL: no group, no such interface, or NULL; -EBADF: the socket was closed;
  *          -EAFNOSUPPORT: the socket has another family; the errors of setsockopt(2), such as
- *          -EADDRINUSE and -ENODEV.
+ *          -EADDRINUSE: it is joined already.
  * Threads: any that has a reference. */
 WEIR_API int weir_udp_join(weir_udp *udp, const char *group, const char *interface);
 

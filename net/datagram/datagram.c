@@ -364,7 +364,7 @@ weir__datagrams_send(int fd, int family, struct weir__datagrams *list)
                 sent = send_prepared(fd, &out);
         }
         for (int i = 0; i < sent; i++)
-                for (size_t part = 0; part < out.messages[i].msg_hdr.msg_iovlen; part++, count++)
+                for (size_t part = 0; part < (size_t)out.messages[i].msg_hdr.msg_iovlen; part++, count++)
                         weir__datagram_free(weir__datagrams_pop(list));
         return sent < 0 ? sent : count;
 }

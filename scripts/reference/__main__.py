@@ -27,6 +27,7 @@ WORDS = {
     "timers": "timers by example",
     "time": "tickers, slack, clocks and lateness",
     "waiting": "counters, mailboxes, channels, guards and the like",
+    "datagrams": "UDP: receiving, sending, asking, serving",
     "http-server": "the HTTP server: limits, streaming bodies, TLS, files, restart",
     "recipes": "a daemon that stops in order, another context for a timer, Retry-After",
     "files": "reads, writes and syncs of files as tasks",
