@@ -65,6 +65,35 @@ a_loop_runs_what_flows_ask_for(void)
         weir_loop *same = weir_loop_ref(loop);
         weir_loop_unref(same);
         weir_loop_unref(loop); /* behind the last poll: it closes the descriptor */
+/* -- weir/process.h -- */
+
+static char *
+words_of(const weir_task *process)
+{
+        size_t size;
+        const char *output = weir_process_output(process, &size);
+
+        return strndup(output, size);
+}
+
+static void
+note_words(weir_task *process, void *words)
+{
+        if (weir_task_status(process) == 0)
+                *(char **)words = words_of(process);
+}
+
+static void
+a_program_sorts_words(void)
+{
+        char *words = NULL;
+
+        weir_task *sort = weir_command_new(note_words, &words, "sort", "-u", NULL);
+        weir_process_set_environment(sort, "LC_ALL", "C");
+        weir_process_set_input(sort, "pear\napple\npear\n", 16);
+        weir_task_run(sort);
+        CU_ASSERT(words && strcmp(words, "apple\npear\n") == 0);
+        free(words);
 }
 
 #define EXAMPLE(name)                      \
@@ -81,6 +110,11 @@ EXAMPLE(a_loop_runs_what_flows_ask_for)
 static const struct weir_test tests[] = {
         WEIR_TEST(run_a_socket_is_waited_for),
         WEIR_TEST(run_a_loop_runs_what_flows_ask_for),
+EXAMPLE(a_program_sorts_words)
+
+static const struct weir_test tests[] = {
+        WEIR_TEST(run_a_socket_is_waited_for),
+        WEIR_TEST(run_a_program_sorts_words),
 };
 
 int

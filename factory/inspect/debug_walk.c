@@ -60,8 +60,12 @@ show_thread(struct weir__debug_walk *walk, const struct weir__worker_snapshot *t
         struct weir__debug_line line;
 
         begin_callback(&line, "thread", "go", thread->number, thread->since);
-        weir__debug_line_add(&line, "a function, ");
-        weir__debug_line_add_function(&line, thread->function);
+        if (thread->callee && thread->callee->kind) {
+                weir__debug_line_add(&line, "%s %s", thread->callee->what, thread->callee->kind);
+        } else {
+                weir__debug_line_add(&line, "a function, ");
+                weir__debug_line_add_function(&line, thread->function);
+        }
         weir__debug_show(walk, &line);
 }
 

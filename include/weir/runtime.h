@@ -87,6 +87,9 @@ WEIR_API int weir_shutdown(void);
 #define WEIR_ETLS_SELF_SIGNED (-10008) /* the peer has signed its certificate itself, and it is not trusted */
 #define WEIR_ETLS_UNTRUSTED   (-10009) /* no trusted certificate stands behind the peer's, or it is invalid otherwise */
 #define WEIR_ETLS_PLAIN       (-10010) /* the peer does not speak TLS */
+#define WEIR_EPROCESS_EXIT    (-10011) /* the program has exited with another code than 0 */
+#define WEIR_EPROCESS_SIGNAL  (-10012) /* a signal has ended the program */
+#define WEIR_EPROCESS_LOST    (-10013) /* the program has ended, and it is not known how */
 
 /* Marks the part of a callback that may block for long: a lock, a file, a slow program.
  * weir_blocking_begin makes another worker take over the other work of this worker at once.

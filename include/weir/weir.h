@@ -31,6 +31,7 @@
 #include <weir/metrics.h>
 #include <weir/parallel.h>
 #include <weir/pool.h>
+#include <weir/process.h>
 #include <weir/promise.h>
 #include <weir/pump.h>
 #include <weir/race.h>

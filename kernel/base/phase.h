@@ -49,6 +49,7 @@ enum weir__module {
         WEIR__MODULE_LOG,
         WEIR__MODULE_TLS,
         WEIR__MODULE_TRACE, /* its end comes after that of the runtime, which is in the trace */
+        WEIR__MODULE_PROCESSES, /* at exit, what a shutdown has not ended ends after it */
         WEIR__MODULE_RUNTIME,
         WEIR__MODULE_SIGNALS, /* looks whether the child may use the library */
         WEIR__MODULE_SERVERS, /* weir_http_serve listens to signals under its mutex, so that is taken first */

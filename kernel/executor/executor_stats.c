@@ -96,6 +96,7 @@ weir__executor_snapshots(struct weir__worker_snapshot snapshots[], unsigned room
                                 .number = i,
                                 .poller = -1,
                                 .is_in_user = true,
+                                .callee = atomic_load_explicit(&thread->worker.callee, memory_order_relaxed),
                                 .function = atomic_load_explicit(&thread->worker.function, memory_order_relaxed),
                                 .since = since_tick(since),
                         };

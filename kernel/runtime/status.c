@@ -33,6 +33,7 @@ static const struct {
         {-EBADMSG, "malformed: it breaks the rules of its format"},
         {-ENODATA, "not known: it has not happened"},
         {-ENOENT, "there is no such file, name, entry or inherited socket"},
+        {-ENOEXEC, "the file is no program"},
         {-EEXIST, "it exists already, or with other values"},
         {-EPERM, "not permitted, not held by this series, or no file to wait for"},
         {-EINTR, "woken before it was ready"},
@@ -53,6 +54,9 @@ static const struct {
         {WEIR_ETLS_SELF_SIGNED, "the peer's certificate is signed by itself and not trusted"},
         {WEIR_ETLS_UNTRUSTED, "the peer's certificate is not trusted"},
         {WEIR_ETLS_PLAIN, "the peer does not speak TLS"},
+        {WEIR_EPROCESS_EXIT, "the program has exited with another code than 0"},
+        {WEIR_EPROCESS_SIGNAL, "a signal has ended the program"},
+        {WEIR_EPROCESS_LOST, "the program has ended, and it is not known how"},
 };
 
 const char *
@@ -96,6 +100,9 @@ own_name(int status)
         case WEIR_ETLS_SELF_SIGNED: return "WEIR_ETLS_SELF_SIGNED";
         case WEIR_ETLS_UNTRUSTED: return "WEIR_ETLS_UNTRUSTED";
         case WEIR_ETLS_PLAIN: return "WEIR_ETLS_PLAIN";
+        case WEIR_EPROCESS_EXIT: return "WEIR_EPROCESS_EXIT";
+        case WEIR_EPROCESS_SIGNAL: return "WEIR_EPROCESS_SIGNAL";
+        case WEIR_EPROCESS_LOST: return "WEIR_EPROCESS_LOST";
         default: return NULL;
         }
 }

@@ -1,0 +1,305 @@
+/* io/process/running.c: programs that run.
+ *
+ * Threads: any.
+ * Locks:   `lock`, a leaf, guards them all.  It is held over the calls that send a signal, and over the one that takes how a
+ *          program has ended.  So no signal is sent to a number that the system may have given to another process.
+ *
+ * A process that has ended keeps its number, and that of its group, until it was waited for.  The library waits for each of its
+ * own by number.  A program that waits for all of its children, or ignores SIGCHLD, gives the number up early.  Then a pidfd
+ * still leads to the right process or to none.
+ *
+ * At exit(), what the shutdown has not ended gets SIGKILL, for nobody would look after it. */
+#include "io/process/running.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "kernel/base/clock.h"
+#include "kernel/base/lock.h"
+#include "kernel/base/phase.h"
+
+#ifndef SYS_pidfd_send_signal
+#define SYS_pidfd_send_signal 424
+#endif
+#define BY_PIDFD ((idtype_t)3) /* P_PIDFD, which older headers lack */
+
+#define FEW       64           /* programs that get a signal under one hold of the lock */
+#define EXIT_WAIT WEIR_SEC(5)  /* the most for which exit() waits here */
+#define LOOKS     WEIR_MSEC(2) /* between looks whether all have ended */
+
+static struct weir__lock lock = WEIR__LOCK_INITIALIZER(WEIR__RANK_LEAF);
+static struct weir__list all; /* those that are alive; those that were told to end are the last ones */
+
+void
+weir__running_begin(struct weir__running *running, pid_t pid, int pidfd)
+{
+        weir__lock(&lock);
+        running->pid = pid;
+        running->pidfd = pidfd;
+        running->is_alive = true;
+        weir__list_prepend(&all, &running->link);
+        weir__unlock(&lock);
+}
+
+pid_t
+weir__running_pid(struct weir__running *running)
+{
+        weir__lock(&lock);
+        pid_t pid = running->pid;
+        weir__unlock(&lock);
+        return pid ? pid : -EAGAIN;
+}
+
+/* -- signals; under the lock -- */
+
+static int
+send_signal(const struct weir__running *running, int signo)
+{
+        if (running->pidfd >= 0 && syscall(SYS_pidfd_send_signal, running->pidfd, signo, NULL, 0) == 0)
+                return 0;
+        if (running->pidfd >= 0 && errno != ENOSYS)
+                return -errno;
+        return kill(running->pid, signo) < 0 ? -errno : 0;
+}
+
+/* The number is its own, also where it was waited for behind our back, if that can be told. */
+static bool
+is_there(const struct weir__running *running)
+{
+        return running->is_alive && send_signal(running, 0) != -ESRCH;
+}
+
+static void
+send_to_all_of_it(const struct weir__running *running, int signo)
+{
+        if (running->has_group)
+                kill(-running->pid, signo);
+        else
+                send_signal(running, signo);
+}
+
+static void
+destroy(struct weir__running *running)
+{
+        if (is_there(running))
+                send_to_all_of_it(running, SIGKILL);
+}
+
+/* Returns 1 when it has ended, 0 when it has not, or a negative errno. */
+static int
+look(const struct weir__running *running, int options, siginfo_t *info)
+{
+        int failed = -1;
+
+        info->si_pid = 0;
+        options |= WEXITED | __WALL;
+        if (running->pidfd >= 0)
+                failed = waitid(BY_PIDFD, (id_t)running->pidfd, info, options);
+        if (running->pidfd < 0 || (failed < 0 && errno == EINVAL))
+                failed = waitid(P_PID, (id_t)running->pid, info, options);
+        return failed < 0 ? -errno : info->si_pid != 0;
+}
+
+/* A process that was stopped by a signal goes on, so that it can end. */
+static void
+stop(struct weir__running *running)
+{
+        siginfo_t info;
+
+        if (!running->is_alive || running->is_stopped)
+                return;
+        running->is_stopped = true;
+        running->was_in_time = look(running, WNOHANG | WNOWAIT, &info) == 0;
+        weir__link_remove(&running->link);
+        weir__list_append(&all, &running->link);
+        if (!running->was_in_time)
+                return;
+        if (running->is_abrupt) {
+                destroy(running);
+        } else {
+                send_to_all_of_it(running, SIGTERM);
+                send_to_all_of_it(running, SIGCONT);
+        }
+}
+
+/* -- signals -- */
+
+int
+weir__running_kill(struct weir__running *running, int signo)
+{
+        weir__lock(&lock);
+        int failed = !running->pid ? -EAGAIN : running->is_alive ? send_signal(running, signo) : -ESTALE;
+        weir__unlock(&lock);
+        return failed == -ESRCH ? -ESTALE : failed;
+}
+
+void
+weir__running_stop(struct weir__running *running)
+{
+        weir__lock(&lock);
+        stop(running);
+        weir__unlock(&lock);
+}
+
+void
+weir__running_destroy(struct weir__running *running)
+{
+        weir__lock(&lock);
+        destroy(running);
+        weir__unlock(&lock);
+}
+
+/* -- the end -- */
+
+static struct weir__ending
+ending_of(const siginfo_t *info)
+{
+        bool has_exited = info->si_code == CLD_EXITED;
+
+        return (struct weir__ending){.code = has_exited ? info->si_status : -1, .signal = has_exited ? -1 : info->si_status};
+}
+
+/* What was told to end takes the rest of its group with it.  Until it was waited for, its number is that of no other group. */
+static bool
+reap(struct weir__running *running, struct weir__ending *ending)
+{
+        siginfo_t info;
+
+        if (running->was_in_time && running->has_group && look(running, WNOHANG | WNOWAIT, &info) == 1)
+                kill(-running->pid, SIGKILL);
+        int found = look(running, WNOHANG, &info);
+        if (found == 0)
+                return false;
+        *ending = found == 1 ? ending_of(&info) : (struct weir__ending){.code = -1, .signal = -1};
+        ending->was_stopped = running->was_in_time;
+        running->is_alive = false;
+        weir__link_remove(&running->link);
+        return true;
+}
+
+bool
+weir__running_reap(struct weir__running *running, struct weir__ending *ending)
+{
+        weir__lock(&lock);
+        bool has_ended = reap(running, ending);
+        weir__unlock(&lock);
+        return has_ended;
+}
+
+void
+weir__running_await(struct weir__running *running)
+{
+        siginfo_t info;
+
+        while (look(running, WNOWAIT, &info) == -EINTR) /* what it reads of `running` is constant until it is closed */
+                ;
+}
+
+void
+weir__running_close(struct weir__running *running)
+{
+        weir__lock(&lock);
+        int pidfd = running->pidfd;
+        running->pidfd = -1;
+        weir__unlock(&lock);
+        if (pidfd >= 0)
+                close(pidfd);
+}
+
+/* -- shutdown, exit, fork -- */
+
+static struct weir__running *
+running_of(struct weir__link *link)
+{
+        return link ? weir__container_of(link, struct weir__running, link) : NULL;
+}
+
+/* One that was not told to end; NULL: there is none.  Under the lock. */
+static struct weir__running *
+find_unstopped(void)
+{
+        struct weir__running *first = running_of(weir__list_first(&all));
+
+        return first && !first->is_stopped ? first : NULL;
+}
+
+/* Returns whether there are more. */
+static bool
+stop_some(void)
+{
+        struct weir__running *next;
+
+        weir__lock(&lock);
+        for (unsigned i = 0; i < FEW && (next = find_unstopped()); i++)
+                stop(next);
+        bool is_more = find_unstopped() != NULL;
+        weir__unlock(&lock);
+        return is_more;
+}
+
+static void
+stop_all(void)
+{
+        while (stop_some())
+                ;
+}
+
+/* A worker that has called exit() does not come to take how they have ended, so it is only looked whether they have. */
+static bool
+has_any_to_wait_for(void)
+{
+        siginfo_t info;
+        bool is_any = false;
+
+        weir__lock(&lock);
+        for (struct weir__link *link = weir__list_first(&all); link && !is_any; link = weir__list_next(&all, link))
+                is_any = look(running_of(link), WNOHANG | WNOWAIT, &info) == 0;
+        weir__unlock(&lock);
+        return is_any;
+}
+
+static void
+destroy_all(void)
+{
+        weir__lock(&lock);
+        for (struct weir__link *link = weir__list_first(&all); link; link = weir__list_next(&all, link))
+                destroy(running_of(link));
+        weir__unlock(&lock);
+}
+
+static _Atomic weir_nsec stopped_at; /* when a shutdown has told all to end; 0: none has */
+
+static void
+stop_at_shutdown(void)
+{
+        atomic_store(&stopped_at, weir__clock_monotonic());
+        stop_all();
+}
+
+/* The shutdown before this has waited for exit_wait, unless only a callback's own poller was left. */
+static void
+end_at_exit(void)
+{
+        weir_nsec wait = atomic_load(&weir__phase_exit_wait), since = atomic_load(&stopped_at);
+
+        if (weir__phase_is_forked())
+                return;
+        stop_all();
+        weir_nsec until = weir__clock_after(since ? since : weir__clock_monotonic(), wait < EXIT_WAIT ? wait : EXIT_WAIT);
+        while (has_any_to_wait_for() && weir__clock_monotonic() < until)
+                usleep(LOOKS / 1000);
+        destroy_all();
+}
+
+static void
+become_child(void)
+{
+        weir__lock_init(&lock, WEIR__RANK_LEAF);
+        all = (struct weir__list){{NULL, NULL}};
+}
+
+WEIR__STEPS_OF(WEIR__MODULE_PROCESSES, [WEIR__STEP_SHUTDOWN] = stop_at_shutdown, [WEIR__STEP_EXIT] = end_at_exit,
+               [WEIR__STEP_IN_CHILD] = become_child);
