@@ -65,6 +65,8 @@ a_loop_runs_what_flows_ask_for(void)
         weir_loop *same = weir_loop_ref(loop);
         weir_loop_unref(same);
         weir_loop_unref(loop); /* behind the last poll: it closes the descriptor */
+}
+
 /* -- weir/process.h -- */
 
 static char *
@@ -106,14 +108,11 @@ a_program_sorts_words(void)
 
 EXAMPLE(a_socket_is_waited_for)
 EXAMPLE(a_loop_runs_what_flows_ask_for)
-
-static const struct weir_test tests[] = {
-        WEIR_TEST(run_a_socket_is_waited_for),
-        WEIR_TEST(run_a_loop_runs_what_flows_ask_for),
 EXAMPLE(a_program_sorts_words)
 
 static const struct weir_test tests[] = {
         WEIR_TEST(run_a_socket_is_waited_for),
+        WEIR_TEST(run_a_loop_runs_what_flows_ask_for),
         WEIR_TEST(run_a_program_sorts_words),
 };
 
