@@ -44,8 +44,8 @@ WEIR_API weir_fd *weir_fd_new(int fd);
  * number may be used again.  Accepts NULL.
  *
  * A descriptor that is closed without this call is noticed when another task begins to wait for it,
- * when a task begins to wait for its number by another object of the same poller, and about 1, 10,
- * 100 seconds and so on after it was waited for first.  The tasks end with -EBADF, and the log has
+ * when the same poller begins to watch another file of its number, and about 1, 10, 100 seconds and
+ * so on after it was waited for first.  The tasks end with -EBADF, and the log has
  * an error.  On the virtual clock, which has one poller, only the first two happen.  Another file
  * that has got the number is not disturbed.
  *

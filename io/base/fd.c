@@ -179,14 +179,11 @@ say_refused(const struct weir_fd *fd, int failed)
         return failed;
 }
 
-/* Has another object been registered for the number since?  Then this one was closed before that. */
+/* Another source was registered for the number since: this one was closed before that.  From now on nobody takes the number out
+ * of epoll for this one. */
 static void
-end_displaced(struct weir__source *source)
+was_displaced(struct weir_fd *fd)
 {
-        struct weir_fd *fd = (struct weir_fd *)source;
-
-        if (!source || source->ops != &source_ops)
-                return;
         weir__lock(&fd->lock);
         bool was_over = fd->is_over;
         fd->is_over = true;
@@ -204,8 +201,8 @@ ask(struct weir_fd *fd, uint32_t events)
         weir__lock(&fd->lock);
         int failed = arm(fd, events);
         weir__unlock(&fd->lock);
-        if (!failed)
-                end_displaced(before);
+        if (!failed && before && before->ops == &source_ops) /* the poller tells the other kinds, but not under the lock */
+                was_displaced((struct weir_fd *)before);
         if (failed != -ESTALE)
                 return say_refused(fd, failed);
         was_closed(fd);
@@ -263,6 +260,10 @@ ready(struct weir__source *source, uint32_t events)
 {
         struct weir_fd *fd = (struct weir_fd *)source;
 
+        if (events == WEIR__EVENT_DISPLACED) {
+                was_displaced(fd);
+                return;
+        }
         weir__lock(&fd->lock);
         bool is_over = fd->is_over;
         weir__unlock(&fd->lock);
@@ -417,7 +418,7 @@ forget(struct weir_fd *fd, bool is_owner, unsigned *references)
         bool was_registered = fd->is_registered;
 
         if (was_registered && !fd->is_over)
-                weir__source_forget(poller_of(fd), &fd->source);
+                epoll_ctl(poller_of(fd)->epoll_fd, EPOLL_CTL_DEL, fd->source.fd, NULL);
         fd->is_over = true;
         if (!was_registered)
                 return false;

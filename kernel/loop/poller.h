@@ -75,13 +75,13 @@ struct weir__poller {
          * had the lock before it sleeps. */
         _Atomic bool has_bulk_given;
 
-        _Atomic(struct weir__source_numbers *) numbers; /* written by the owner; any thread may read it: kernel/loop/source.h */
-
         /* Owner only. */
         _Alignas(64) struct weir__ready ready;
         struct weir__sleep_state sleep;
         struct weir__source_slot *slots;
         uint32_t slot_count, free_slot;
+        uint32_t *numbers; /* of descriptors: 1 + the slot of the source that was registered last for it; 0: none was */
+        uint32_t number_count;
         int clock_change_fd;             /* reports clock changes; -1: there was no clock timer yet */
         struct weir__alarm clock_update; /* of clock_timers; its work is also delivered without the alarm */
         struct weir__batch *batch;       /* NULL: there is none yet */

@@ -4,11 +4,12 @@
  * Locks:   none.
  *
  * Edge-triggered, registered once.  A source that is removed leaves a slot of another generation, so an event that was on its way
- * finds no source.  Other threads read the table of numbers. */
+ * finds no source. */
 #include "kernel/loop/source.h"
 
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "kernel/base/panic.h"
 #include "kernel/loop/poller.h"
@@ -23,12 +24,6 @@ control(const struct weir__poller *poller, int operation, int fd, uint32_t event
         struct epoll_event event = {.events = events | EPOLLET, .data.u64 = data};
 
         return epoll_ctl(poller->epoll_fd, operation, fd, &event) < 0 ? -errno : 0;
-}
-
-static uint32_t
-slot_of_number(const struct weir__source_numbers *numbers, int fd)
-{
-        return atomic_load_explicit(&numbers->slots[fd], memory_order_relaxed);
 }
 
 int
@@ -59,39 +54,32 @@ grow_slots(struct weir__poller *poller)
         return 0;
 }
 
-/* Other threads may be reading the table, so it stays until the poller is closed. */
+/* The part that is not used yet takes no memory. */
 static int
 grow_numbers(struct weir__poller *poller, uint32_t least)
 {
-        struct weir__source_numbers *older = atomic_load_explicit(&poller->numbers, memory_order_relaxed);
-        uint32_t count = older ? older->count : NUMBERS_FIRST;
+        uint32_t count = poller->number_count ? poller->number_count : NUMBERS_FIRST;
 
         while (count <= least)
                 count *= 2;
-        struct weir__source_numbers *numbers = malloc(sizeof *numbers + count * sizeof *numbers->slots);
+        uint32_t *numbers = calloc(count, sizeof *numbers);
         if (!numbers)
                 return -ENOMEM;
-        numbers->older = older;
-        numbers->count = count;
-        for (uint32_t i = 0; i < count; i++)
-                atomic_init(&numbers->slots[i], older && i < older->count ? slot_of_number(older, (int)i) : WEIR__SLOT_NONE);
-        atomic_store_explicit(&poller->numbers, numbers, memory_order_release);
+        if (poller->numbers)
+                memcpy(numbers, poller->numbers, poller->number_count * sizeof *numbers);
+        free(poller->numbers);
+        poller->numbers = numbers;
+        poller->number_count = count;
         return 0;
 }
 
-/* Of a descriptor that is registered now. */
-static int
-note_number(struct weir__poller *poller, int fd, uint32_t slot)
+struct weir__source *
+weir__source_of_number(const struct weir__poller *poller, int fd)
 {
-        struct weir__source_numbers *numbers = atomic_load_explicit(&poller->numbers, memory_order_relaxed);
+        uint32_t slot = fd >= 0 && (uint32_t)fd < poller->number_count ? poller->numbers[fd] : 0;
+        struct weir__source *source = slot ? poller->slots[slot - 1].source : NULL;
 
-        if (!numbers || (uint32_t)fd >= numbers->count) {
-                if (grow_numbers(poller, (uint32_t)fd) != 0)
-                        return -ENOMEM;
-                numbers = atomic_load_explicit(&poller->numbers, memory_order_relaxed);
-        }
-        atomic_store_explicit(&numbers->slots[fd], slot, memory_order_relaxed);
-        return 0;
+        return source && source->fd == fd ? source : NULL;
 }
 
 int
@@ -105,48 +93,28 @@ weir__source_add(struct weir__poller *poller, struct weir__source *source, uint3
         failed = weir__sources_register(poller, source->fd, events, data_of(poller, poller->free_slot));
         if (failed)
                 return failed;
-        if (note_number(poller, source->fd, poller->free_slot) != 0) {
+        if ((uint32_t)source->fd >= poller->number_count && grow_numbers(poller, (uint32_t)source->fd) != 0) {
                 epoll_ctl(poller->epoll_fd, EPOLL_CTL_DEL, source->fd, NULL);
                 return -ENOMEM;
         }
+        struct weir__source *before = weir__source_of_number(poller, source->fd);
         source->slot = poller->free_slot;
         poller->free_slot = slot->next_free;
         slot->source = source;
+        poller->numbers[source->fd] = source->slot + 1;
+        if (__builtin_expect(before && before->ops != source->ops, 0))
+                before->ops->ready(before, WEIR__EVENT_DISPLACED);
         return 0;
 }
 
-/* Whether no other source was registered for its number since.  Any thread. */
-static bool
-has_its_number(const struct weir__poller *poller, const struct weir__source *source)
-{
-        const struct weir__source_numbers *numbers = atomic_load_explicit(&poller->numbers, memory_order_acquire);
-
-        return slot_of_number(numbers, source->fd) == source->slot;
-}
-
+/* Epoll knows a registration by the number and the open file.  If the number belongs to another source by now, this call would
+ * change the registration of that one. */
 int
 weir__source_rearm(struct weir__poller *poller, const struct weir__source *source, uint32_t events)
 {
-        if (!has_its_number(poller, source))
+        if (poller->numbers[source->fd] != source->slot + 1)
                 return -ENOENT;
         return control(poller, EPOLL_CTL_MOD, source->fd, events, data_of(poller, source->slot));
-}
-
-struct weir__source *
-weir__source_of_number(const struct weir__poller *poller, int fd)
-{
-        const struct weir__source_numbers *numbers = atomic_load_explicit(&poller->numbers, memory_order_relaxed);
-        uint32_t slot = numbers && fd >= 0 && (uint32_t)fd < numbers->count ? slot_of_number(numbers, fd) : WEIR__SLOT_NONE;
-        struct weir__source *source = slot < poller->slot_count ? poller->slots[slot].source : NULL;
-
-        return source && source->fd == fd ? source : NULL;
-}
-
-void
-weir__source_forget(const struct weir__poller *poller, const struct weir__source *source)
-{
-        if (has_its_number(poller, source))
-                epoll_ctl(poller->epoll_fd, EPOLL_CTL_DEL, source->fd, NULL);
 }
 
 void
@@ -207,18 +175,11 @@ weir__sources_on_signal(void (*fn)(void))
 void
 weir__sources_close(struct weir__poller *poller)
 {
-        struct weir__source_numbers *numbers = atomic_load_explicit(&poller->numbers, memory_order_relaxed);
-
-        while (numbers) {
-                struct weir__source_numbers *older = numbers->older;
-
-                free(numbers);
-                numbers = older;
-        }
-        atomic_store_explicit(&poller->numbers, NULL, memory_order_relaxed);
+        free(poller->numbers);
         free(poller->slots);
+        poller->numbers = NULL;
         poller->slots = NULL;
-        poller->slot_count = 0;
+        poller->number_count = poller->slot_count = 0;
 }
 
 /* Edge-triggered, so neither eventfds nor timerfds have to be read. */

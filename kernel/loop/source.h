@@ -2,19 +2,22 @@
 #ifndef WEIR_KERNEL_SOURCE_H
 #define WEIR_KERNEL_SOURCE_H
 
-#include <stdatomic.h>
 #include <stdint.h>
 #include <sys/epoll.h>
 
 #define WEIR__SLOT_NONE   UINT32_MAX
 #define WEIR__SLOT_SIGNAL (UINT64_MAX - 3) /* epoll data of the descriptor that reports signals; from here on data is our own */
 
+/* No event of epoll: the descriptor was closed behind the back of its source, and a source of another kind was added for its
+ * number.  It happens to descriptors of the program only. */
+#define WEIR__EVENT_DISPLACED (UINT32_C(1) << 26)
+
 struct weir__poller;
 struct weir__source;
 
 /* The callbacks of a source.  The owner of the poller calls them from its loop, with no lock held. */
 struct weir__source_ops {
-        void (*ready)(struct weir__source *source, uint32_t events); /* epoll's, edge-triggered */
+        void (*ready)(struct weir__source *source, uint32_t events); /* epoll's, edge-triggered, or DISPLACED */
         void (*shutdown)(struct weir__source *source);               /* the runtime is ending: finish, then remove the source */
         void (*destroy)(struct weir__source *source);                /* it has ended: remove the source now */
 };
@@ -32,15 +35,6 @@ struct weir__source_slot {
         struct weir__source *source; /* NULL: free */
         uint32_t generation;
         uint32_t next_free;
-};
-
-/* The slot of the source that was registered last for each number of a descriptor.  Epoll knows a registration by the number and
- * the open file.  When a descriptor was closed behind our back and its number belongs to another file, a call for the old source
- * would change the registration of the new one. */
-struct weir__source_numbers {
-        struct weir__source_numbers *older; /* a smaller one, which others may be reading */
-        uint32_t count;
-        _Atomic uint32_t slots[];
 };
 
 /* Registers a descriptor with epoll, edge-triggered, with that data.  Result: 0 or a negative errno.  The owner, or any thread
@@ -65,15 +59,11 @@ void weir__source_withdraw(struct weir__poller *poller, struct weir__source *sou
 /* The source that was registered last for that number, if it is still there; else NULL.  Owner only. */
 struct weir__source *weir__source_of_number(const struct weir__poller *poller, int fd);
 
-/* Epoll forgets a source, before its descriptor is closed; not when the number belongs to another source by now.  Any thread,
- * while the owner does not remove the source. */
-void weir__source_forget(const struct weir__poller *poller, const struct weir__source *source);
-
 /* Calls shutdown (or destroy) of every source.  Owner only. */
 void weir__sources_shutdown(struct weir__poller *poller);
 void weir__sources_destroy(struct weir__poller *poller);
 
-/* Frees the tables, when no thread uses them any more. */
+/* Frees the tables. */
 void weir__sources_close(struct weir__poller *poller);
 
 /* Prefetches the sources of events, all at once: with many connections none of them is in the caches.  Owner only. */
