@@ -18,6 +18,7 @@
 /* Belongs to the only worker while a test lets time pass, and to the test otherwise. */
 static struct {
         struct weir__transport transport;
+        struct weir__limit limit_behind;
         int peer; /* the other end of the socket */
 
         unsigned readable, ended, hung_up, requeued, time_is_up, closed, unused; /* calls */
@@ -158,7 +159,7 @@ static void
 set_limit(void *unused)
 {
         (void)unused;
-        weir__transport_set_limit(&talk.transport, weir__clock_now(), talk.limit);
+        (void)weir__transport_set_limit(&talk.transport, weir__clock_now(), talk.limit);
 }
 
 static void

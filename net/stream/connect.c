@@ -96,7 +96,7 @@ drop_stream(struct weir__connect *connect)
 
 /* -- attempts -- */
 
-static void go_on(struct weir__io_task *io);
+static void go_on(struct weir_stream *stream);
 
 /* The handshake has made a step. */
 static int
@@ -221,10 +221,9 @@ complete(struct weir__connect *connect, int status)
 
 /* Its socket has had an event. */
 static void
-go_on(struct weir__io_task *io)
+go_on(struct weir_stream *stream)
 {
-        struct weir__connect *connect = (struct weir__connect *)io;
-        struct weir_stream *stream = connect->stream;
+        struct weir__connect *connect = (struct weir__connect *)stream->maker.task;
         int result = stream->failure       ? stream->failure
                      : connect->is_shaking ? shake(connect)
                                            : weir__connect_result(stream->transport.stream.source.fd);

@@ -6,6 +6,8 @@
  * Bytes are read only for the first task that waits.  They come into the poller's scratch buffer.  If they are enough, the task
  * gets a copy.  If not, they are kept by the transport, until more have come.  What is left over is kept for the next task. */
 #include <errno.h>
+#include <inttypes.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,20 +20,21 @@
 #define DELIMITER_MAX 255
 
 struct read {
-        struct weir__io_task io; /* first */
-        struct weir__link link;  /* in the stream's readers, while it waits */
+        struct weir__io_task
+                io; /* first.  Its own_flag: it was given bytes, or the end.  Its own_number: `reads` of the stream then */
 
-        /* Constant. */
-        struct weir_stream *stream; /* a use; NULL: the task is poisoned */
-        size_t least, most;
-        uint8_t delimiter_size; /* 0: it reads until `least` are there */
+        union {
+                struct weir__link link; /* in the stream's readers, while it waits */
+                char *data;             /* given: or NULL */
+        };
+        struct weir_stream *stream; /* constant: a use; NULL: the task is poisoned */
+        uint32_t least;             /* constant */
+        union {
+                uint32_t most; /* constant, until it is given */
+                uint32_t size; /* given: of `data` */
+        };
 
-        /* The owner's, then the callback's. */
-        uint32_t number; /* of this read, if it was given bytes: `reads` of the stream then */
-        char *data;      /* or NULL */
-        size_t size;
-
-        unsigned char delimiter[];
+        unsigned char delimiter[]; /* io.own_size bytes; 0: it reads until `least` are there */
 };
 
 static struct read *
@@ -48,15 +51,18 @@ first_reader(struct weir_stream *stream)
 static int
 give(struct read *read, const char *bytes, size_t size)
 {
-        read->number = ++read->stream->reads;
-        if (!size)
-                return 0;
-        read->data = malloc(size + 1);
-        if (!read->data)
-                return -ENOMEM;
-        memcpy(read->data, bytes, size);
-        read->data[size] = '\0';
-        read->size = size;
+        char *data = size ? malloc(size + 1) : NULL;
+
+        if (weir__link_is_used(&read->link))
+                weir__link_remove(&read->link);
+        read->io.own_number = ++read->stream->reads;
+        read->io.own_flag = true;
+        read->data = data;
+        read->size = data ? (uint32_t)size : 0;
+        if (!data)
+                return size ? -ENOMEM : 0;
+        memcpy(data, bytes, size);
+        data[size] = '\0';
         return 0;
 }
 
@@ -76,11 +82,11 @@ give_kept(struct read *read, size_t size)
 static size_t
 takes(const struct read *read, const char *bytes, size_t size)
 {
-        if (!read->delimiter_size)
+        if (!read->io.own_size)
                 return size < read->least ? 0 : size < read->most ? size : read->most;
-        const char *found = size ? memmem(bytes, size < read->most ? size : read->most, read->delimiter, read->delimiter_size)
+        const char *found = size ? memmem(bytes, size < read->most ? size : read->most, read->delimiter, read->io.own_size)
                                  : NULL;
-        return found ? (size_t)(found - bytes) + read->delimiter_size : 0;
+        return found ? (size_t)(found - bytes) + read->io.own_size : 0;
 }
 
 /* -- reading -- */
@@ -128,7 +134,7 @@ room_for(const struct read *read)
 {
         size_t left = read->most - read->stream->transport.input.size;
 
-        return read->delimiter_size || left > WEIR__SCRATCH_SIZE ? WEIR__SCRATCH_SIZE : left;
+        return read->io.own_size || left > WEIR__SCRATCH_SIZE ? WEIR__SCRATCH_SIZE : left;
 }
 
 /* Reads for the first task.  Returns -EAGAIN while it has to wait; else its status. */
@@ -142,19 +148,21 @@ progress(struct weir_stream *stream, struct read *read)
         if (count)
                 return give_kept(read, count);
         while (!stream->has_end && !stream->failure && weir__transport_may_read(transport)) {
-                if (read->delimiter_size && transport->input.size >= read->most)
+                if (read->io.own_size && transport->input.size >= read->most)
                         return -EMSGSIZE;
                 ssize_t got = weir__input_read(transport, scratch, room_for(read));
                 int status = got > 0 ? take_in(read, scratch, (size_t)got) : -EAGAIN;
+                if (got > 0)
+                        weir__stream_moved(stream);
                 if (status != -EAGAIN)
                         return status;
                 stream->has_end = got == 0 || (got == -EIO && transport->stream.is_pipe);
                 if (got < 0 && got != -EAGAIN && !stream->has_end)
-                        stream->failure = (int)got;
+                        stream->failure = (int16_t)got;
         }
         if (stream->has_end || stream->failure)
                 return give_last(read, stream->failure ? stream->failure : -EPIPE);
-        return read->delimiter_size && transport->input.size >= read->most ? -EMSGSIZE : -EAGAIN;
+        return read->io.own_size && transport->input.size >= read->most ? -EMSGSIZE : -EAGAIN;
 }
 
 void
@@ -173,7 +181,8 @@ weir__stream_serve_readers(struct weir_stream *stream)
         int status;
 
         while ((read = first_reader(stream)) && (status = progress(stream, read)) != -EAGAIN) {
-                weir__link_remove(&read->link);
+                if (!read->io.own_flag)
+                        weir__link_remove(&read->link);
                 weir__io_complete(&read->io, status);
         }
         if (stream->failure)
@@ -223,7 +232,7 @@ give_back(struct read *read)
 
         if (weir__transport_is_closed(&stream->transport))
                 return;
-        if (read->number != stream->reads || !weir__input_prepend(&stream->transport, read->data, read->size))
+        if (read->io.own_number != stream->reads || !weir__input_prepend(&stream->transport, read->data, read->size))
                 weir__stream_fail(stream, -ECONNABORTED);
 }
 
@@ -232,7 +241,7 @@ settle(struct weir__io_task *io)
 {
         struct read *read = (struct read *)io;
 
-        if (read->size && weir__series_verdict(io->task.series))
+        if (read->io.own_flag && read->size && weir__series_verdict(io->task.series))
                 give_back(read);
 }
 
@@ -248,7 +257,8 @@ release(struct weir_task *task, bool is_discarded)
         struct read *read = (struct read *)task;
 
         (void)is_discarded;
-        free(read->data);
+        if (read->io.own_flag)
+                free(read->data);
         weir_stream_unref(read->stream);
 }
 
@@ -259,10 +269,10 @@ describe(const struct weir_task *task, char *out, size_t room)
         char peer[WEIR__ADDRESS_TEXT];
 
         weir__stream_describe(read->stream, peer, sizeof peer);
-        if (read->delimiter_size)
+        if (read->io.own_size)
                 snprintf(out, room, "a delimiter from %s", peer);
         else
-                snprintf(out, room, "%zu byte%s from %s", read->least, read->least == 1 ? "" : "s", peer);
+                snprintf(out, room, "%" PRIu32 " byte%s from %s", read->least, read->least == 1 ? "" : "s", peer);
 }
 
 static const struct weir__io_ops read_ops = {.task = WEIR__IO_TASK_OPS("a read of a stream", start, release, describe),
@@ -276,16 +286,20 @@ static weir_task *
 new_read(weir_stream *stream, size_t least, size_t most, const void *delimiter, size_t size, int fault, weir_task_fn *done,
          void *context)
 {
-        size_t whole = sizeof(struct read) + (fault ? 0 : size);
+        size_t whole = offsetof(struct read, delimiter) + (fault ? 0 : size);
         struct read *read = weir__alloc(whole);
 
         if (!read)
                 return NULL;
-        *read = (struct read){.stream = weir__stream_use(stream), .least = least, .most = most};
+        *read = (struct read){
+                .stream = weir__stream_use(stream),
+                .least = least < UINT32_MAX ? (uint32_t)least : UINT32_MAX,
+                .most = most < UINT32_MAX ? (uint32_t)most : UINT32_MAX,
+        };
         weir__task_init(&read->io.task, &read_ops.task, whole, done, context);
         if (!fault && size) {
                 memcpy(read->delimiter, delimiter, size);
-                read->delimiter_size = (uint8_t)size;
+                read->io.own_size = (uint8_t)size;
         }
         if (!stream || fault)
                 weir__task_poison(&read->io.task, stream ? fault : -ENOMEM);
@@ -324,8 +338,8 @@ weir_stream_data(const weir_task *task, size_t *size)
         bool is_read = task && task->work.ops == &read_ops.task.work;
 
         if (size)
-                *size = is_read ? read->size : 0;
-        return !is_read ? NULL : read->data ? read->data : "";
+                *size = is_read && read->io.own_flag ? read->size : 0;
+        return !is_read ? NULL : read->io.own_flag && read->data ? read->data : "";
 }
 
 char *

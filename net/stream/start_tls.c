@@ -22,10 +22,9 @@ struct start_tls {
 };
 
 static void
-go_on(struct weir__io_task *io)
+go_on(struct weir_stream *stream)
 {
-        struct start_tls *self = (struct start_tls *)io;
-        struct weir_stream *stream = self->stream;
+        struct weir__io_task *io = stream->maker.task;
         int result = stream->failure ? stream->failure : weir__stream_handshake(&stream->transport.stream);
 
         if (result == -EAGAIN)
@@ -62,7 +61,7 @@ try(struct weir__io_task *io)
                 return failed;
         weir__stream_make(stream, io, go_on);
         io->is_linked = true;
-        go_on(io);
+        go_on(stream);
         return io->is_linked ? 0 : io->task.status;
 }
 

@@ -32,17 +32,19 @@ stream_of(struct weir__transport *transport)
         return (struct weir_stream *)transport;
 }
 
-static void
-drop(struct weir_stream *stream)
+void
+weir__stream_drop(struct weir_stream *stream)
 {
         if (atomic_fetch_sub_explicit(&stream->references, 1, memory_order_acq_rel) != 1)
                 return;
         weir__transport_done(&stream->transport);
-        weir__free(stream, sizeof *stream);
+        if (stream->limit)
+                weir__free(stream->limit, sizeof(struct weir__stream_limit));
+        weir__free(stream, ((const struct weir__stream_ops *)weir__transport_ops_of(&stream->transport))->size);
 }
 
-static void
-keep(struct weir_stream *stream)
+void
+weir__stream_keep(struct weir_stream *stream)
 {
         atomic_fetch_add_explicit(&stream->references, 1, memory_order_relaxed);
 }
@@ -61,7 +63,7 @@ void
 weir__stream_fail(struct weir_stream *stream, int failure)
 {
         if (!stream->failure)
-                stream->failure = failure;
+                stream->failure = (int16_t)failure;
         if (!stream->has_maker)
                 weir__stream_end_readers(stream, stream->failure);
         weir__stream_end_writers(stream, stream->failure);
@@ -71,7 +73,7 @@ weir__stream_fail(struct weir_stream *stream, int failure)
         stream->transport.must_break |= failure == -ECONNABORTED;
         weir__transport_close(&stream->transport);
         if (stream->has_maker)
-                stream->maker.go_on(stream->maker.task);
+                stream->maker.go_on(stream);
 }
 
 /* Nobody uses it any more.  What was written goes out still. */
@@ -101,7 +103,7 @@ carry_out(struct weir__work *work)
                 weir__stream_fail(stream, -ECONNABORTED);
         if (orders & ORDER_CLOSE)
                 close_it(stream);
-        drop(stream);
+        weir__stream_drop(stream);
         weir__runtime_leave();
 }
 
@@ -111,47 +113,47 @@ static void
 go_on(struct weir_stream *stream)
 {
         if (stream->has_maker) {
-                stream->maker.go_on(stream->maker.task);
+                stream->maker.go_on(stream);
                 return;
         }
         weir__stream_flush(stream);
         weir__stream_serve_readers(stream);
 }
 
-static void
-readable(struct weir__transport *transport)
+void
+weir__stream_readable(struct weir__transport *transport)
 {
         struct weir_stream *stream = stream_of(transport);
 
         if (stream->has_maker)
-                stream->maker.go_on(stream->maker.task);
+                stream->maker.go_on(stream);
         else
                 weir__stream_serve_readers(stream);
 }
 
-static void
-writable(struct weir__transport *transport)
+void
+weir__stream_writable(struct weir__transport *transport)
 {
         weir__stream_flush(stream_of(transport));
 }
 
 /* A peer that has finished its side may still read. */
-static void
-ended(struct weir__transport *transport)
+void
+weir__stream_ended(struct weir__transport *transport)
 {
         (void)transport;
 }
 
 /* The tasks find out why. */
-static void
-hung_up(struct weir__transport *transport)
+void
+weir__stream_hung_up(struct weir__transport *transport)
 {
         transport->is_ready = true;
         go_on(stream_of(transport));
 }
 
-static void
-requeued(struct weir__transport *transport)
+void
+weir__stream_requeued(struct weir__transport *transport)
 {
         go_on(stream_of(transport));
 }
@@ -162,8 +164,8 @@ time_is_up(struct weir__transport *transport)
         weir__stream_fail(stream_of(transport), -ETIMEDOUT);
 }
 
-static void
-shut_down(struct weir__transport *transport)
+void
+weir__stream_shut_down(struct weir__transport *transport)
 {
         weir__stream_fail(stream_of(transport), -ESHUTDOWN);
 }
@@ -174,24 +176,27 @@ closed(struct weir__transport *transport)
         (void)transport;
 }
 
-static void
-unused(struct weir__transport *transport)
+void
+weir__stream_unused(struct weir__transport *transport)
 {
-        drop(stream_of(transport));
+        weir__stream_drop(stream_of(transport));
 }
 
-static const struct weir__transport_ops transport_ops = {
-        .source = WEIR__TRANSPORT_SOURCE,
-        .readable = readable,
-        .writable = writable,
-        .ended = ended,
-        .hung_up = hung_up,
-        .requeued = requeued,
-        .time_is_up = time_is_up,
-        .shutdown = shut_down,
-        .written = weir__stream_written,
-        .closed = closed,
-        .unused = unused,
+struct weir__limit *
+weir__stream_limit(struct weir__transport *transport, bool should_make)
+{
+        struct weir_stream *stream = stream_of(transport);
+
+        if (!stream->limit && should_make) {
+                stream->limit = weir__limit_new(transport, sizeof(struct weir__stream_limit));
+                weir__stream_moved(stream);
+        }
+        return stream->limit;
+}
+
+static const struct weir__stream_ops stream_ops = {
+        .transport = WEIR__STREAM_TRANSPORT(closed, time_is_up),
+        .size = sizeof(struct weir_stream),
 };
 
 int
@@ -206,10 +211,10 @@ weir__stream_open(struct weir_stream *stream)
                                   "terminal; the tasks of weir/file.h read files",
                                   stream->transport.stream.source.fd);
         if (failed) {
-                stream->failure = failed;
+                stream->failure = (int16_t)failed;
                 return failed;
         }
-        keep(stream);
+        weir__stream_keep(stream);
         stream->is_open = true;
         stream->transport.is_ready = true; /* perhaps something has come before */
         return 0;
@@ -226,7 +231,7 @@ weir__stream_try(struct weir_stream *stream)
 }
 
 void
-weir__stream_make(struct weir_stream *stream, struct weir__io_task *task, void step(struct weir__io_task *task))
+weir__stream_make(struct weir_stream *stream, struct weir__io_task *task, void step(struct weir_stream *stream))
 {
         stream->has_maker = true;
         stream->maker = (struct weir__maker){task, step};
@@ -256,14 +261,14 @@ weir__stream_secure(struct weir_stream *stream, const struct weir_tls *tls, cons
 /* -- any thread -- */
 
 struct weir_stream *
-weir__stream_new(int fd, unsigned poller)
+weir__stream_new_as(const struct weir__stream_ops *ops, int fd, unsigned poller)
 {
-        struct weir_stream *stream = weir__alloc(sizeof *stream);
+        struct weir_stream *stream = weir__alloc(ops->size);
 
         if (!stream)
                 return NULL;
-        memset(stream, 0, sizeof *stream);
-        weir__transport_init(&stream->transport, &transport_ops, poller, fd);
+        memset(stream, 0, ops->size);
+        weir__transport_init(&stream->transport, &ops->transport, poller, fd);
         weir__stream_adopt(&stream->transport.stream, fd);
         stream->work.ops = &order_ops;
         stream->has_descriptor = true;
@@ -271,6 +276,25 @@ weir__stream_new(int fd, unsigned poller)
         atomic_init(&stream->users, 1);
         atomic_init(&stream->references, 1);
         return stream;
+}
+
+struct weir_stream *
+weir__stream_new(int fd, unsigned poller)
+{
+        return weir__stream_new_as(&stream_ops, fd, poller);
+}
+
+void
+weir__stream_takes_orders(struct weir_stream *stream)
+{
+        stream->work.ops = &order_ops;
+}
+
+void
+weir__stream_abandon(struct weir_stream *stream)
+{
+        weir__stream_become_plain(&stream->transport.stream);
+        weir__stream_drop(stream);
 }
 
 /* Under the lock.  Gives it another poller if it was made before the start, or in an earlier runtime. */
@@ -301,7 +325,7 @@ give_order(struct weir_stream *stream, enum order order)
                 stream->orders |= (uint8_t)order;
         if (may && is_first) {
                 place(stream);
-                keep(stream);
+                weir__stream_keep(stream);
         }
         weir__unlock(&stream->lock);
         if (may && is_first)
@@ -364,7 +388,7 @@ leave(struct weir_stream *stream)
                 weir__stream_close(&stream->transport.stream);
         else if (stream->is_open)
                 (void)give_order(stream, ORDER_CLOSE);
-        drop(stream);
+        weir__stream_drop(stream);
 }
 
 void

@@ -10,6 +10,7 @@
 #include <weir/stream.h>
 
 #include "io/base/io_task.h"
+#include "kernel/base/clock.h"
 #include "kernel/base/lock.h"
 #include "kernel/socket/address.h"
 #include "net/transport/input.h"
@@ -20,8 +21,22 @@ struct weir_tls;
 
 /* A task that makes the stream usable: it connects, or shakes hands. */
 struct weir__maker {
-        struct weir__io_task *task;
-        void (*go_on)(struct weir__io_task *task); /* there was an event, or `failure` is set */
+        struct weir__io_task *task; /* NULL: a server does it */
+        void (*go_on)(struct weir_stream *stream); /* there was an event, or `failure` is set */
+};
+
+/* A kind of stream. */
+struct weir__stream_ops {
+        struct weir__transport_ops transport; /* first; WEIR__STREAM_TRANSPORT */
+        size_t size; /* of the struct that begins with the stream */
+        void (*waits)(struct weir_stream *stream); /* output waits for the peer; NULL: that has no limit.  May break it */
+};
+
+/* The time limit of a stream. */
+struct weir__stream_limit {
+        struct weir__limit limit; /* first */
+        struct weir__transport *transport;
+        weir_nsec moved_at; /* when bytes came or went last */
 };
 
 struct weir_stream {
@@ -40,7 +55,7 @@ struct weir_stream {
         bool has_end;     /* the peer has finished its side, and all of that was read */
         bool is_finished; /* weir_stream_finish_new waits for its turn, or has had it */
         bool has_maker;   /* `maker` is set, and no other task of the stream waits */
-        int failure;      /* what later tasks end with; 0: none */
+        int16_t failure;  /* what later tasks end with; 0: none */
         uint32_t reads;   /* that have been given bytes, or the end */
 
         struct weir__work work; /* belongs to the thread that has set the first of the orders, then to the owner */
@@ -50,12 +65,46 @@ struct weir_stream {
                 struct weir__maker maker;
         };
         _Atomic size_t unsent; /* bytes of writes that have started and not ended; relaxed */
+        struct weir__limit *limit; /* NULL until it has a time limit: most have none */
 };
 
 /* -- stream.c -- */
 
 /* Takes a descriptor, which does not block.  One user, the caller.  NULL when out of memory.  Any thread. */
 struct weir_stream *weir__stream_new(int fd, unsigned poller);
+
+/* The same of another kind.  `work` is its maker's until weir__stream_takes_orders: before that no other thread may use it. */
+struct weir_stream *weir__stream_new_as(const struct weir__stream_ops *ops, int fd, unsigned poller);
+void weir__stream_takes_orders(struct weir_stream *stream);
+void weir__stream_abandon(struct weir_stream *stream); /* it was not opened: its memory and TLS go, and the descriptor stays */
+
+void weir__stream_keep(struct weir_stream *stream); /* one more reference to the memory; and one less */
+void weir__stream_drop(struct weir_stream *stream);
+
+/* The operations of its transport; `closed` and `time_is_up` may be the kind's own. */
+#define WEIR__STREAM_TRANSPORT(its_closed, its_time_is_up)                                                                \
+        {                                                                                                                 \
+                .source = WEIR__TRANSPORT_SOURCE, .readable = weir__stream_readable, .writable = weir__stream_writable,   \
+                .ended = weir__stream_ended, .hung_up = weir__stream_hung_up, .requeued = weir__stream_requeued,          \
+                .time_is_up = (its_time_is_up), .limit = weir__stream_limit, .shutdown = weir__stream_shut_down,          \
+                .written = weir__stream_written, .closed = (its_closed), .unused = weir__stream_unused                    \
+        }
+void weir__stream_readable(struct weir__transport *transport);
+void weir__stream_writable(struct weir__transport *transport);
+void weir__stream_ended(struct weir__transport *transport);
+void weir__stream_hung_up(struct weir__transport *transport);
+void weir__stream_requeued(struct weir__transport *transport);
+void weir__stream_shut_down(struct weir__transport *transport);
+void weir__stream_unused(struct weir__transport *transport);
+struct weir__limit *weir__stream_limit(struct weir__transport *transport, bool should_make);
+
+/* Bytes have come or gone: a time limit may need to know.  Owner. */
+static inline void
+weir__stream_moved(struct weir_stream *stream)
+{
+        if (__builtin_expect(stream->limit != NULL, 0))
+                ((struct weir__stream_limit *)stream->limit)->moved_at = weir__clock_now();
+}
 
 /* The owner of the poller: registers it, unless that has been done.  Result: 0, or a negative errno, with which all its tasks
  * end. */
@@ -68,7 +117,7 @@ void weir__stream_fail(struct weir_stream *stream, int failure);
 int weir__stream_try(struct weir_stream *stream);
 
 /* From now on the task makes it; or no longer.  Owner. */
-void weir__stream_make(struct weir_stream *stream, struct weir__io_task *task, void step(struct weir__io_task *task));
+void weir__stream_make(struct weir_stream *stream, struct weir__io_task *task, void step(struct weir_stream *stream));
 void weir__stream_made(struct weir_stream *stream);
 
 /* Gives it TLS; the handshake is to follow.  Result: 0; the fault of the settings; -EINVAL for a bad name; -ENOMEM.  Owner. */

@@ -52,6 +52,7 @@ weir__stream_written(struct weir__transport *transport, struct weir__writer *wri
 {
         struct write *write = write_of(writer);
 
+        weir__stream_moved(write->stream);
         if (write->kind == WRITE_FINISH)
                 weir__stream_finish(&transport->stream);
         weir__io_complete(&write->io, 0);
@@ -69,11 +70,14 @@ weir__stream_end_writers(struct weir_stream *stream, int status)
 void
 weir__stream_flush(struct weir_stream *stream)
 {
-        int result = stream->failure ? 0 : weir__output_flush(&stream->transport);
+        const struct weir__stream_ops *ops = (const struct weir__stream_ops *)weir__transport_ops_of(&stream->transport);
+        int result = stream->failure ? 1 : weir__output_flush(&stream->transport);
         const struct weir__writer *first = result < 0 ? first_writer(stream) : NULL;
 
         if (result < 0) /* the output says -EPIPE of a file that is too short */
                 weir__stream_fail(stream, result == -EPIPE && first && first->kind == WEIR__WRITER_FILE ? -ENODATA : result);
+        else if (result == 0 && ops->waits)
+                ops->waits(stream);
 }
 
 /* -- the task -- */

@@ -24,11 +24,13 @@ weir__transport_close(struct weir__transport *transport)
         else
                 weir__stream_close(&transport->stream);
         transport->phase = WEIR__TRANSPORT_CLOSED;
-        bool is_on_its_way = transport->is_alarm_set && !weir__alarm_clear(poller, &transport->alarm);
-        transport->is_alarm_set = true; /* from here on its work frees the transport */
+        if (transport->is_alarm_set && weir__alarm_clear(poller, &weir__transport_limit(transport, false)->alarm))
+                transport->is_alarm_set = false;
+        bool is_on_its_way = transport->is_requeued;
+        transport->is_requeued = true; /* from here on it frees the transport */
         weir__transport_ops_of(transport)->closed(transport);
         if (!is_on_its_way)
-                weir__deliver(poller, &transport->alarm.work);
+                weir__deliver(poller, &transport->requeued);
 }
 
 /* Input that comes after a close makes the system send a reset.  A peer of TLS sends its own end, and others may send more. */
@@ -49,18 +51,24 @@ weir__transport_may_close(struct weir__transport *transport, bool has_unread)
 static void
 set_linger_limit(struct weir__transport *transport)
 {
-        weir_nsec now = weir__clock_now(), left = transport->lingers_until - now;
+        weir_nsec now = weir__clock_now(), left = weir__transport_limit(transport, false)->lingers_until - now;
 
-        weir__transport_set_limit(transport, now, left < LINGER_NEXT ? left : LINGER_NEXT);
+        (void)weir__transport_set_limit(transport, now, left < LINGER_NEXT ? left : LINGER_NEXT);
 }
 
 void
 weir__transport_linger(struct weir__transport *transport, weir_nsec longest)
 {
+        struct weir__limit *limit = weir__transport_limit(transport, true);
+
         weir__input_drop(transport);
         weir__stream_finish(&transport->stream);
+        if (!limit) {
+                weir__transport_close(transport);
+                return;
+        }
         transport->phase = WEIR__TRANSPORT_LINGERING;
-        transport->lingers_until = weir__clock_after(weir__clock_now(), longest);
+        limit->lingers_until = weir__clock_after(weir__clock_now(), longest);
         set_linger_limit(transport);
         weir__transport_linger_on(transport);
 }
@@ -68,10 +76,11 @@ weir__transport_linger(struct weir__transport *transport, weir_nsec longest)
 void
 weir__transport_linger_at_most(struct weir__transport *transport, weir_nsec longest)
 {
+        struct weir__limit *limit = weir__transport_limit(transport, false);
         weir_nsec until = weir__clock_after(weir__clock_now(), longest);
 
-        if (transport->lingers_until > until)
-                transport->lingers_until = until;
+        if (limit->lingers_until > until)
+                limit->lingers_until = until;
 }
 
 /* Reads input and throws it away.  The peer may still be sending; a close would then send a reset, and the peer would lose the

@@ -174,11 +174,16 @@ weir__output_is_on_its_way(const struct weir__transport *transport, const struct
 void
 weir__output_note_untaken(struct weir__transport *transport)
 {
-        transport->untaken = weir__stream_untaken(&transport->stream);
+        struct weir__limit *limit = weir__transport_limit(transport, false);
+
+        if (limit)
+                limit->untaken = weir__stream_untaken(&transport->stream);
 }
 
 bool
 weir__output_was_taken(const struct weir__transport *transport)
 {
-        return weir__stream_untaken(&transport->stream) < transport->untaken;
+        const struct weir__limit *limit = weir__transport_limit((struct weir__transport *)transport, false);
+
+        return limit && weir__stream_untaken(&transport->stream) < limit->untaken;
 }

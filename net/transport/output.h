@@ -74,7 +74,7 @@ bool weir__output_is_on_its_way(const struct weir__transport *transport, const s
 /* -- slow peers -- */
 
 /* Notes how much the peer's system has not taken yet.  A socket may hold megabytes, and becomes writable again only when a good
- * part of them was taken.  A slow peer may need longer for that than a time limit. */
+ * part of them was taken.  A slow peer may need longer for that than a time limit.  Without one nothing is noted. */
 void weir__output_note_untaken(struct weir__transport *transport);
 bool weir__output_was_taken(const struct weir__transport *transport); /* whether it has taken something since then */
 

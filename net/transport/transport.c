@@ -3,7 +3,7 @@
  * Threads: the owner of the poller only.
  *
  * What happens to a transport begins here and goes to its owner by the table of operations.  A transport is never freed while a
- * function of it is on the stack: closing it only delivers a work item, that of its alarm.  That item or the requeued one,
+ * function of it is on the stack: closing it only delivers a work item, the requeued one.  That item or the one of its alarm,
  * whichever comes last, calls `unused`. */
 #include "net/transport/transport.h"
 
@@ -27,22 +27,28 @@ note_unused(struct weir__transport *transport)
 
 /* -- time -- */
 
-static void
-alarm_run(struct weir__work *work)
+void
+weir__transport_alarm_came(struct weir__transport *transport, weir_nsec expires_at)
 {
-        struct weir__transport *transport = weir__container_of(work, struct weir__transport, alarm.work);
         weir_nsec now = weir__clock_now();
 
         transport->is_alarm_set = false;
         if (weir__transport_is_closed(transport))
                 note_unused(transport);
-        else if (transport->expires_at > now)
-                weir__transport_set_limit(transport, now,
-                                          transport->expires_at == WEIR_FOREVER ? WEIR_FOREVER : transport->expires_at - now);
+        else if (expires_at > now)
+                (void)weir__transport_set_limit(transport, now, expires_at == WEIR_FOREVER ? WEIR_FOREVER : expires_at - now);
         else if (transport->phase == WEIR__TRANSPORT_LINGERING)
                 weir__transport_close(transport);
         else
                 weir__transport_ops_of(transport)->time_is_up(transport);
+}
+
+static void
+alarm_run(struct weir__work *work)
+{
+        struct weir__limit *limit = weir__container_of(work, struct weir__limit, alarm.work);
+
+        weir__transport_alarm_came((struct weir__transport *)(void *)limit - 1, limit->expires_at);
 }
 
 static const struct weir__work_ops alarm_ops = {.run = alarm_run};
@@ -120,10 +126,11 @@ weir__transport_init(struct weir__transport *transport, const struct weir__trans
 {
         transport->stream.source.ops = &ops->source;
         transport->stream.source.fd = fd;
-        transport->alarm.work.ops = &alarm_ops;
         transport->requeued.ops = &requeued_ops;
-        transport->expires_at = WEIR_FOREVER;
         transport->poller = (uint8_t)poller;
+        if (!ops->limit)
+                *(struct weir__limit *)(transport + 1) = (struct weir__limit){.alarm.work.ops = &alarm_ops,
+                                                                              .expires_at = WEIR_FOREVER};
 }
 
 int

@@ -51,6 +51,10 @@ struct weir__transport_ops {
         void (*time_is_up)(struct weir__transport *transport); /* the time limit has passed */
         void (*written)(struct weir__transport *transport, struct weir__writer *writer); /* its bytes are out; it is unlinked */
 
+        /* The time limit, of weir__limit_new: NULL as long as there is none.  `should_make`: it is needed now; NULL when out of
+         * memory.  NULL in place of the function: a struct weir__limit lies right behind the transport. */
+        struct weir__limit *(*limit)(struct weir__transport *transport, bool should_make);
+
         /* Later as well. */
         void (*shutdown)(struct weir__transport *transport); /* the runtime is ending */
         void (*closed)(struct weir__transport *transport);   /* once, in weir__transport_close: the descriptor is closed */
@@ -69,26 +73,28 @@ struct weir__input {
         uint32_t size, room;
 };
 
-struct weir__transport {
-        struct weir__stream stream; /* first; its source has the operations */
-
-        /* The deadline of the time limit, and the alarm that comes at it or before.  An early alarm is set again. */
+/* The deadline of the time limit, and the alarm that comes at it or before.  An early alarm is set again. */
+struct weir__limit {
         struct weir__alarm alarm;
         weir_nsec expires_at; /* WEIR_FOREVER: there is no limit */
-
-        struct weir__work requeued; /* goes on behind other work */
-        struct weir__input input;   /* LINGERING: `size` counts the bytes that were thrown away */
-        struct weir__list writers;  /* the outgoing queue: output.h */
-        uint64_t sent;              /* bytes that were written; the owner may set it to 0 */
         union {
                 size_t untaken;          /* bytes that the peer's system had not taken: weir__output_note_untaken */
                 weir_nsec lingers_until; /* LINGERING: closed then, even if input still comes */
         };
+};
+
+struct weir__transport {
+        struct weir__stream stream; /* first; its source has the operations */
+
+        struct weir__work requeued; /* goes on behind other work; CLOSED: frees the transport */
+        struct weir__input input;   /* LINGERING: `size` counts the bytes that were thrown away */
+        struct weir__list writers;  /* the outgoing queue: output.h */
+        uint64_t sent;              /* bytes that were written; the owner may set it to 0 */
 
         uint8_t phase;       /* enum weir__transport_phase */
         uint8_t poller;      /* constant */
         uint8_t budget_used; /* reads since other work had its turn; a large one counts as several: turns.c */
-        bool is_alarm_set;   /* or its work is on its way */
+        bool is_alarm_set;   /* of the limit; or its work is on its way */
         bool is_requeued;    /* `requeued` is on its way, or waits for a turn of the owner's */
         bool is_ready;       /* the socket may have input */
         bool has_ended;      /* the peer may have finished its side: after a short read the end may follow */
@@ -120,6 +126,14 @@ weir__transport_is_unused(const struct weir__transport *transport)
         return !transport->is_alarm_set && !transport->is_requeued;
 }
 
+static inline struct weir__limit *
+weir__transport_limit(struct weir__transport *transport, bool should_make)
+{
+        const struct weir__transport_ops *ops = weir__transport_ops_of(transport);
+
+        return ops->limit ? ops->limit(transport, should_make) : (struct weir__limit *)(void *)(transport + 1);
+}
+
 /* -- life: transport.c -- */
 
 /* Takes the descriptor of a connected socket, which does not block.  All other fields are zero; the owner may set `stream.tls`
@@ -137,8 +151,14 @@ void weir__transport_destroy(struct weir__source *source);
 
 /* -- time limits: limit.c -- */
 
-/* The time limit is that long, from `now` on; WEIR_FOREVER: there is none. */
-void weir__transport_set_limit(struct weir__transport *transport, weir_nsec now, weir_nsec duration);
+/* The time limit is that long, from `now` on; WEIR_FOREVER: there is none.  Returns false when there is no memory for it: never
+ * if it lies behind the transport, or was set before. */
+bool weir__transport_set_limit(struct weir__transport *transport, weir_nsec now, weir_nsec duration);
+
+/* A limit that lies apart, with the address of its transport behind it, and room for more of the owner's: `size` bytes in all.
+ * The owner frees it by weir__free, when the transport is unused.  NULL when out of memory. */
+struct weir__limit *weir__limit_new(struct weir__transport *transport, size_t size);
+void weir__transport_alarm_came(struct weir__transport *transport, weir_nsec expires_at); /* transport.c: of a limit */
 
 /* -- turns: a transport that has used up its read budget goes on behind other work: turns.c -- */
 

@@ -157,7 +157,7 @@ weir__connection_enter(struct weir__connection *connection, enum weir__connectio
         connection->is_used |= state != WEIR__READING_HEAD && state != WEIR__HANDSHAKING;
         if (weir__connection_has_output(connection))
                 weir__output_note_untaken(&connection->transport);
-        weir__transport_set_limit(&connection->transport, now, duration);
+        (void)weir__transport_set_limit(&connection->transport, now, duration);
 }
 
 /* -- birth and death -- */

@@ -31,6 +31,7 @@ enum weir__connection_state {
 struct weir__connection {
         struct weir__client client;       /* first */
         struct weir__transport transport; /* LINGERING and CLOSED when the connection is LINGERING and GONE */
+        struct weir__limit limit;         /* right behind the transport */
         struct weir__link link;           /* in the branch's connections */
         struct weir__link idle;           /* in the branch's list of idle ones */
 
@@ -47,6 +48,10 @@ struct weir__connection {
         struct weir__writing writing;
         struct weir__replied replied;
 };
+
+_Static_assert(offsetof(struct weir__connection, limit) ==
+                       offsetof(struct weir__connection, transport) + sizeof(struct weir__transport),
+               "weir__transport_ops.limit");
 
 static inline struct weir__connection *weir__connection_of(const struct weir__exchange *exchange)
 {

@@ -305,7 +305,7 @@ weir__http1_stop(struct weir__connection *connection)
         /* A request may be on its way already: it is answered. */
         ssize_t count = weir__input_peek(&connection->transport);
         if (count == -EAGAIN && !connection->is_used && connection->client.branch->server->base.has_successor)
-                weir__transport_set_limit(&connection->transport, weir__clock_now(), FIRST_WITHIN);
+                (void)weir__transport_set_limit(&connection->transport, weir__clock_now(), FIRST_WITHIN);
         else if (count <= 0)
                 weir__connection_close(connection);
 }
