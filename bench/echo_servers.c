@@ -49,38 +49,22 @@ write_back(weir_task *read, void *stream)
         weir_series_push(series, weir_stream_read_new(stream, 1, ROOM, write_back, stream));
 }
 
-static weir_fd *listening;
-static int listening_fd;
-
 static void
-end_stream(weir_series *series, void *stream)
+echo(weir_stream *stream, weir_series *series, void *unused)
 {
-        (void)series;
-        weir_stream_unref(stream);
-}
-
-static void
-accept_all(weir_task *readable, void *unused)
-{
-        int one = 1, fd;
-
-        (void)readable;
-        while ((fd = accept4(listening_fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC)) >= 0) {
-                setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
-                weir_stream *stream = weir_stream_of(fd);
-                weir_series *series = weir_series_new(end_stream, stream);
-                weir_series_push(series, weir_stream_read_new(stream, 1, ROOM, write_back, stream));
-                weir_series_start(series);
-        }
-        weir_task_start(weir_fd_readable_new(listening, accept_all, unused));
+        (void)unused;
+        weir_series_push(series, weir_stream_read_new(stream, 1, ROOM, write_back, stream));
 }
 
 static void
 serve_weir(int report)
 {
-        listening_fd = echo_listen(report, SOCK_NONBLOCK);
-        listening = weir_fd_new(listening_fd);
-        weir_task_start(weir_fd_readable_new(listening, accept_all, NULL));
+        weir_stream_server *server = weir_stream_server_new(NULL, echo, NULL);
+        int port = weir_stream_server_start(server, "127.0.0.1:0") == 0 ? weir_stream_server_port(server) : -1;
+
+        if (write(report, &port, sizeof port) != sizeof port)
+                _exit(1);
+        close(report);
         pause();
 }
 

@@ -172,10 +172,13 @@ static void
 describe_head(struct descent *descent, const struct weir_series *series, const struct weir_task *as)
 {
         struct weir__debug_line *line = &descent->head;
+        const struct weir__series_ops *ops = (const struct weir__series_ops *)series->work.ops;
         const char *state = state_of(series);
 
         if (as)
                 weir__debug_line_task(line, as);
+        if (ops->describe && series->state == WEIR__SERIES_RUNNING)
+                ops->describe(series, line->text, sizeof line->text);
         if (state)
                 line->record.state = state;
         else if (!as || as != series->current)

@@ -27,6 +27,9 @@ struct weir__series_ops {
         /* Reports the end to `owner`, after the callback and the free function.  On a worker, no lock held. */
         void (*ended)(struct weir_series *series);
 
+        /* Writes what it is of, in a dump, while it runs: "of a connection from ...", as `describe` of a task.  NULL: nothing. */
+        void (*describe)(const struct weir_series *series, char *out, size_t room);
+
         bool is_shown_as_owner; /* in a dump, while it runs: `owner` is a task, which is there until the series has ended */
 };
 

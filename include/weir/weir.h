@@ -44,6 +44,7 @@
 #include <weir/signal.h>
 #include <weir/stats.h>
 #include <weir/stream.h>
+#include <weir/stream_server.h>
 #include <weir/task.h>
 #include <weir/ticker.h>
 #include <weir/time.h>

@@ -156,6 +156,31 @@ is_limited(const struct weir__server *server, const struct weir__peer *peer)
                !(server->ops->is_exempt && server->ops->is_exempt(server, peer));
 }
 
+bool
+weir__admission_take_place(struct weir__server *server)
+{
+        return take_place(server, 0);
+}
+
+void
+weir__admission_give_place_back(struct weir__server *server)
+{
+        atomic_fetch_sub_explicit(&server->connections, 1, memory_order_relaxed);
+}
+
+bool
+weir__admission_enter_with_place(struct weir__branch *branch, const struct weir__peer *peer)
+{
+        struct weir__server *server = branch->server;
+
+        bool may_enter = !is_limited(server, peer) ||
+                         weir__addresses_enter(&server->addresses, peer, server->max_connections_per_address);
+
+        if (!may_enter)
+                weir__admission_give_place_back(server);
+        return may_enter;
+}
+
 /* Looks at the address first: one with too many connections must not take the room of others. */
 bool
 weir__admission_enter(struct weir__branch *branch, const struct weir__peer *peer)
@@ -176,5 +201,5 @@ weir__admission_leave(struct weir__branch *branch, const struct weir__peer *peer
         if (is_limited(branch->server, peer))
                 weir__addresses_leave(&branch->server->addresses, peer);
         if (has_place)
-                atomic_fetch_sub_explicit(&branch->server->connections, 1, memory_order_relaxed);
+                weir__admission_give_place_back(branch->server);
 }

@@ -18,6 +18,7 @@
 #include "net/listen/listener.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <poll.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -33,6 +34,8 @@
 
 #define ACCEPTED_AT_ONCE 8
 #define ACCEPT_PAUSE     WEIR_MSEC(50)
+
+#define AT_LIMIT INT_MIN /* in place of an errno */
 
 static bool
 is_exhaustion(int error)
@@ -65,38 +68,60 @@ somebody_waits(const struct weir__listener *listener)
         return poll(&queue, 1, 0) > 0;
 }
 
+/* There is no room for the connection that waits.  Accepting goes on when one closes here, or after a pause. */
+static void
+wait_for_room(struct weir__listener *listener, int shortage)
+{
+        listener->is_paused = true;
+        listener->shortage = shortage;
+        accept_again(listener, ACCEPT_PAUSE);
+}
+
+/* Accepts the connection, and puts its address into *peer.  Returns it, or a negative errno; AT_LIMIT: the server has as many as
+ * it may have, and waits for places. */
+static int
+take_one(struct weir__listener *listener, struct weir__peer *peer, bool *is_admitted)
+{
+        struct weir__branch *branch = listener->branch;
+        bool takes_first = branch->server->ops->waits_at_limit;
+        struct sockaddr_storage address;
+        socklen_t size = sizeof address;
+
+        if (takes_first && !weir__admission_take_place(branch->server))
+                return AT_LIMIT;
+        int fd = accept4(listener->source.fd, (struct sockaddr *)&address, &size, SOCK_NONBLOCK | SOCK_CLOEXEC);
+        int result = fd < 0 ? -errno : fd;
+        if (fd < 0 && takes_first)
+                weir__admission_give_place_back(branch->server);
+        if (fd < 0)
+                return result;
+        *peer = weir__peer_of(&address, size);
+        *is_admitted = (takes_first ? weir__admission_enter_with_place : weir__admission_enter)(branch, peer);
+        return fd;
+}
+
 /* Accepts one connection.  Returns false when there is none now, or no room for it.  Any other failure may be one of
  * that connection, which has left the queue then, or one that stays, as in a sandbox.  So accept is tried again. */
 static bool
 accept_one(struct weir__listener *listener)
 {
-        struct sockaddr_storage address;
-        socklen_t size = sizeof address;
-        int fd = accept4(listener->source.fd, (struct sockaddr *)&address, &size, SOCK_NONBLOCK | SOCK_CLOEXEC);
+        bool is_admitted = false;
+        struct weir__peer peer;
+        int fd = take_one(listener, &peer, &is_admitted);
 
-        listener->failures = fd < 0 && errno != EAGAIN ? listener->failures + 1 : 0;
-        if (fd >= 0) {
-                struct weir__peer peer = weir__peer_of(&address, size);
-
-                listener->branch->server->ops->accepted(listener->branch, fd, &peer,
-                                                        weir__admission_enter(listener->branch, &peer));
+        listener->failures = fd < 0 && fd != -EAGAIN && fd != AT_LIMIT ? listener->failures + 1 : 0;
+        if (fd >= 0)
+                listener->branch->server->ops->accepted(listener->branch, fd, &peer, is_admitted);
+        if (fd >= 0 || (fd != -EAGAIN && fd != -EBADF && fd != -EINVAL && fd != AT_LIMIT && !is_exhaustion(-fd)))
                 return true;
-        }
-        if (errno == EAGAIN || errno == EBADF || errno == EINVAL)
+        if (fd == -EAGAIN || fd == -EBADF || fd == -EINVAL || !somebody_waits(listener))
                 return false;
-        if (!is_exhaustion(errno))
-                return true;
-        if (!somebody_waits(listener))
-                return false;
-        int error = errno;
         weir_nsec since;
         void *idle = weir__admission_longest_idle(listener->branch, &since);
-        listener->is_paused = !idle;
-        listener->shortage = idle ? 0 : error;
         if (idle)
                 listener->branch->server->ops->evict(idle, true);
         else
-                accept_again(listener, ACCEPT_PAUSE);
+                wait_for_room(listener, fd == AT_LIMIT ? AT_LIMIT : -fd);
         return idle;
 }
 
@@ -115,9 +140,10 @@ static void
 say_shortage(void *error)
 {
         static struct weir__log_limit limit;
+        int shortage = *(int *)error;
 
         weir__log_limited(&limit, WEIR_LOG_WARNING, "no connection can be accepted (%s): clients wait until others leave",
-                          strerror(*(int *)error));
+                          shortage == AT_LIMIT ? "there are max_connections" : strerror(shortage));
 }
 
 /* The shortage has lasted for a pause when it is said. */

@@ -18,7 +18,7 @@ struct weir__listener {
         struct weir__socket *socket;      /* one use of it; NULL when closed */
         bool is_shared;                   /* other pollers watch it, too */
         bool is_paused;                   /* after EMFILE and the like, until `again` comes or a connection closes */
-        int shortage;                     /* while it is paused: the errno of accept */
+        int shortage;                     /* while it is paused: the errno of accept, or that the server is at its limit */
         unsigned failures;                /* of accept, the last ones in a row */
         bool is_again_set;                /* `again` is set, or its work on its way */
         struct weir__alarm again;         /* goes on accepting: behind other work, or after a pause */

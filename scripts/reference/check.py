@@ -26,23 +26,33 @@ os.chdir(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file_
 # What a function passes on only elsewhere, and why.
 UNNAMED = {"EINVAL": "it has no name", "ENAMETOOLONG": "it has no name"}
 ALIKE = {"EEXIST": "all of that kind are alike but for their names"}
+INHERITING = {
+    "ECANCELED": "only weir_http_serve can be told to give up a successor",
+    "EINPROGRESS": "a successor that has not reported yet is waited for",
+}
+CONNECTING = {
+    "EBUSY": "no other task has the stream",
+    "ECHILD": "the settings of TLS are made on the executor, which no child has",
+    "EINPROGRESS": "it waits then",
+}
 NOT_RETURNED = {
     "weir_clock_advance": {"EAGAIN": "it does not start the runtime", "ENOMEM": "it does not start the runtime"},
     "weir_clock_run_until": {"EAGAIN": "it does not start the runtime", "ENOMEM": "it does not start the runtime"},
     "weir_debug_dump_on": {"EBUSY": "it replaces a handler of the program, and a signal has room for all listeners"},
+    "weir_connect_new": CONNECTING,
+    "weir_connect_tls_new": CONNECTING,
     "weir_guard_open": ALIKE,
     "weir_guard_acquire_new_named": ALIKE,
     "weir_guard_acquire_shared_new_named": ALIKE,
-    "weir_http_server_inherit": {
-        "ECANCELED": "only weir_http_serve can be told to give up a successor",
-        "EINPROGRESS": "a successor that has not reported yet is waited for",
-    },
+    "weir_http_server_inherit": INHERITING,
     "weir_retry_new": {
         "ECHILD": "it makes attempts on workers, which no child has",
         "ENAMETOOLONG": "a timer of its own has no name; of a task that was made wrongly the comment speaks",
         "ESTALE": "it sets the deadline of a series that has not begun",
     },
     "weir_signal_new": {**ALIKE, "ENAMETOOLONG": "its names are those of signals"},
+    "weir_stream_read_new": {"EMSGSIZE": "it has no delimiter"},
+    "weir_stream_server_inherit": INHERITING,
     "weir_timer_new": UNNAMED,
     "weir_timer_new_at": UNNAMED,
     "weir_topic_subscribe": ALIKE,

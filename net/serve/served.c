@@ -1,0 +1,454 @@
+/* net/serve/served.c: the connections of a server of streams.
+ *
+ * Threads: the owner of the poller; the end of a series on any thread.
+ * Locks:   the branch's, a leaf: which connections there are, and their series.
+ *
+ * A connection has two holds: its descriptor and its series.  Without both it has left its server, and may live on as a stream of
+ * the program.
+ *
+ * The handler is the last thing that its work item does: the worker may have lost the poller by then. */
+#include "net/serve/stream_server.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "factory/task/live.h"
+#include "factory/task/series.h"
+#include "kernel/base/clock.h"
+#include "kernel/memory/memory.h"
+#include "kernel/observe/log.h"
+#include "kernel/runtime/runtime.h"
+#include "kernel/worker/deliver.h"
+#include "kernel/worker/user.h"
+#include "net/listen/admission.h"
+#include "net/listen/listener.h"
+#include "net/serve/serve.h"
+
+#define LINGER_AT_STOP WEIR_SEC(5)
+
+struct weir__served {
+        struct weir_stream stream;          /* first */
+        struct weir__stream_branch *branch; /* constant; gone when the connection has left */
+        struct weir__link link;             /* in the branch's connections or visited; guarded by its lock */
+        struct weir_series *series;         /* from the handler to the end; else NULL.  Guarded by the branch's lock */
+        _Atomic uint8_t holds;              /* acq_rel */
+        bool has_begun;                     /* the handler was called, or is about to be: the series has its hold */
+        struct weir__peer peer[];           /* one, if the connections of an address are limited */
+};
+
+static struct weir__served *
+served_of(struct weir_stream *stream)
+{
+        return (struct weir__served *)stream;
+}
+
+static struct weir_stream_server *
+server_of(const struct weir__served *served)
+{
+        return (struct weir_stream_server *)served->branch->base.server;
+}
+
+/* -- the end -- */
+
+/* One of the two holds ends.  Any thread. */
+static void
+leave(struct weir__served *served)
+{
+        struct weir__stream_branch *branch = served->branch;
+
+        if (atomic_fetch_sub_explicit(&served->holds, 1, memory_order_acq_rel) != 1)
+                return;
+        weir__lock(&branch->lock);
+        weir__link_remove(&served->link);
+        weir__unlock(&branch->lock);
+        weir__users_remove(&branch->base.server->users);
+}
+
+/* The series has ended, or there will be none.  The stream is closed gracefully, unless others use it. */
+static void
+end_series(struct weir__served *served)
+{
+        weir__lock(&served->branch->lock);
+        served->series = NULL;
+        weir__unlock(&served->branch->lock);
+        leave(served);
+        weir_stream_unref(&served->stream);
+        weir__runtime_leave();
+}
+
+static void
+ended(struct weir_series *series)
+{
+        struct weir__served *served = series->owner;
+
+        end_series(served);
+        weir__runtime_leave();
+}
+
+static void
+describe(const struct weir_series *series, char *out, size_t room)
+{
+        char peer[WEIR__ADDRESS_TEXT];
+
+        weir__stream_describe(&((struct weir__served *)series->owner)->stream, peer, sizeof peer);
+        snprintf(out, room, "of a connection from %s", peer);
+}
+
+static const struct weir__series_ops series_ops = {.work = WEIR__SERIES_WORK, .ended = ended, .describe = describe};
+
+/* weir__transport_ops.closed */
+static void
+closed(struct weir__transport *transport)
+{
+        struct weir__served *served = (struct weir__served *)transport;
+        bool has_peer = server_of(served)->base.max_connections_per_address != SIZE_MAX;
+        static const struct weir__peer unknown = {0};
+
+        weir__listeners_connection_closed(&served->branch->base, has_peer ? served->peer : &unknown, true, true);
+        bool has_begun = served->has_begun;
+        if (!has_begun) {
+                served->stream.has_maker = false;
+                leave(served);
+        }
+        leave(served);
+        if (!has_begun)
+                weir_stream_unref(&served->stream);
+}
+
+/* -- the handler -- */
+
+static weir__function *
+function(const struct weir__work *work)
+{
+        return (weir__function *)server_of((struct weir__served *)weir__container_of(work, struct weir_stream, work))->handler;
+}
+
+static __attribute__((noinline)) void
+call(struct weir_stream_server *server, struct weir_stream *stream, struct weir_series *series)
+{
+        static const struct weir__callee callee = {"the handler of", "a server of streams", "a handler of streams"};
+        struct weir__trace_slice slice;
+        bool is_traced = weir__trace_is_on();
+
+        if (is_traced)
+                weir__trace_begin(&slice, NULL, NULL);
+        struct weir__user_call call = weir__user_begin_as(&callee, NULL, (weir__function *)server->handler);
+        server->handler(stream, series, server->context);
+        weir__user_end_as(call);
+        if (is_traced)
+                weir__trace_end(&slice, &(struct weir__trace_facts){.kind = callee.slice}, NULL);
+}
+
+static void
+start(struct weir__served *served, struct weir_series *series)
+{
+        static struct weir__log_limit limit;
+        int failed = weir__series_start_as(series, &series_ops, served, WEIR__ACT_SERIES_START);
+
+        if (!failed)
+                return;
+        if (failed != -ESHUTDOWN)
+                weir__log_limited(&limit, WEIR_LOG_ERROR, "the series of a connection was not started: %s: it is closed",
+                                  weir_strerror(failed));
+        end_series(served);
+}
+
+static void
+begin_run(struct weir__work *work)
+{
+        struct weir__served *served = (struct weir__served *)weir__container_of(work, struct weir_stream, work);
+        struct weir_series *series = served->stream.failure ? NULL : weir_series_new(NULL, NULL);
+
+        weir__stream_takes_orders(&served->stream);
+        if (!series) {
+                end_series(served);
+                return;
+        }
+        weir__lock(&served->branch->lock);
+        served->series = series;
+        weir__unlock(&served->branch->lock);
+        call(server_of(served), &served->stream, series);
+        start(served, series);
+}
+
+static const struct weir__work_ops begin_ops = {.run = begin_run, .kind = "a connection", .function = function};
+
+/* The connection is ready for its handler. */
+static void
+begin(struct weir__served *served)
+{
+        if (weir__runtime_enter()) { /* until the series has ended */
+                weir__stream_fail(&served->stream, -ESHUTDOWN);
+                return;
+        }
+        served->has_begun = true;
+        served->stream.work.ops = &begin_ops;
+        weir__deliver(served->branch->base.poller, &served->stream.work);
+}
+
+/* -- time limits -- */
+
+/* Without memory for it the connection is closed. */
+static bool
+set_limit(struct weir_stream *stream, weir_nsec duration)
+{
+        bool is_set = weir__transport_set_limit(&stream->transport, weir__clock_now(), duration);
+
+        if (!is_set)
+                weir__stream_fail(stream, -ENOMEM);
+        return is_set;
+}
+
+/* weir__stream_ops.waits */
+static void
+waits(struct weir_stream *stream)
+{
+        const struct weir_stream_server *server = server_of(served_of(stream));
+        weir_nsec longest = server->write_timeout < server->idle_timeout ? server->write_timeout : server->idle_timeout;
+
+        if (longest != WEIR_FOREVER && set_limit(stream, longest))
+                weir__output_note_untaken(&stream->transport);
+}
+
+/* weir__transport_ops.time_is_up: of a handshake, of output that is not taken, or of silence. */
+static void
+time_is_up(struct weir__transport *transport)
+{
+        struct weir__served *served = (struct weir__served *)transport;
+        struct weir_stream *stream = &served->stream;
+        weir_nsec idle = server_of(served)->idle_timeout;
+        weir_nsec silent = weir__clock_now() - ((const struct weir__stream_limit *)stream->limit)->moved_at;
+        bool has_output = !weir__output_is_empty(transport);
+
+        if (stream->has_maker)
+                weir__stream_fail(stream, -ETIMEDOUT);
+        else if (has_output && weir__output_was_taken(transport))
+                waits(stream);
+        else if (has_output || silent >= idle)
+                weir__stream_fail(stream, -ETIMEDOUT);
+        else if (idle != WEIR_FOREVER)
+                (void)set_limit(stream, idle - silent);
+}
+
+/* -- the handshake -- */
+
+static struct weir__stream_branch *
+branch_of(const struct weir__handshakes *handshakes)
+{
+        return weir__container_of((struct weir__handshakes *)handshakes, struct weir__stream_branch, handshakes);
+}
+
+/* What others do is in the ready list of the poller, and that is enough: net/transport/handshake.c. */
+static int64_t
+moved(const struct weir__handshakes *handshakes)
+{
+        (void)handshakes;
+        return 0;
+}
+
+static void
+hold(struct weir__handshakes *handshakes)
+{
+        weir__users_add(&branch_of(handshakes)->base.server->users);
+}
+
+static void
+release(struct weir__handshakes *handshakes)
+{
+        weir__users_remove(&branch_of(handshakes)->base.server->users);
+}
+
+const struct weir__handshakes_ops weir__served_handshakes_ops = {moved, hold, release};
+
+/* The connection is as its handler may use it. */
+static void
+become_usable(struct weir__served *served)
+{
+        weir_nsec idle = server_of(served)->idle_timeout;
+
+        if (idle == WEIR_FOREVER || set_limit(&served->stream, idle))
+                begin(served);
+}
+
+static void
+shake(struct weir_stream *stream)
+{
+        struct weir__served *served = served_of(stream);
+        struct weir__handshakes *handshakes = &served->branch->handshakes;
+
+        if (!weir__handshakes_may_go_on(handshakes, &stream->transport))
+                return;
+        weir_nsec began = weir__clock_monotonic();
+        int failed = weir__stream_handshake(&stream->transport.stream);
+        weir__handshakes_note(handshakes, began);
+        if (failed == -EAGAIN) {
+                stream->transport.is_ready = false;
+        } else if (failed) {
+                weir__stream_fail(stream, failed);
+        } else {
+                weir__stream_made(stream);
+                (void)weir__transport_set_limit(&stream->transport, 0, WEIR_FOREVER);
+                become_usable(served);
+        }
+}
+
+/* -- birth -- */
+
+static const struct weir__stream_ops plain_ops = {
+        .transport = WEIR__STREAM_TRANSPORT(closed, time_is_up),
+        .size = sizeof(struct weir__served),
+        .waits = waits,
+};
+static const struct weir__stream_ops counted_ops = {
+        .transport = WEIR__STREAM_TRANSPORT(closed, time_is_up),
+        .size = sizeof(struct weir__served) + sizeof(struct weir__peer),
+        .waits = waits,
+};
+
+/* Result: 0; -ENOMEM, -ENOSPC: the descriptor is the caller's. */
+static int
+new_connection(struct weir__stream_branch *branch, int fd, const struct weir__peer *peer)
+{
+        struct weir_stream_server *server = (struct weir_stream_server *)branch->base.server;
+        bool has_peer = server->base.max_connections_per_address != SIZE_MAX;
+        struct weir_stream *stream = weir__stream_new_as(has_peer ? &counted_ops : &plain_ops, fd, branch->base.poller->index);
+        struct weir__served *served = served_of(stream);
+
+        if (!stream)
+                return -ENOMEM;
+        served->branch = branch;
+        atomic_init(&served->holds, 2);
+        if (has_peer)
+                served->peer[0] = *peer;
+        struct weir__tls **tls = &stream->transport.stream.tls;
+        bool is_short = server->base.secure.is_on && !(*tls = weir__secure_accept(&server->base, fd));
+        int failed = is_short ? -ENOMEM : weir__stream_open(stream);
+        if (failed) {
+                weir__stream_abandon(stream);
+                return failed;
+        }
+        weir__lock(&branch->lock);
+        weir__list_append(&branch->connections, &served->link);
+        weir__unlock(&branch->lock);
+        weir__users_add(&server->base.users);
+        if (!*tls) {
+                become_usable(served);
+        } else if (server->handshake_timeout == WEIR_FOREVER || set_limit(stream, server->handshake_timeout)) {
+                weir__stream_make(stream, NULL, shake);
+                shake(stream);
+        }
+        return 0;
+}
+
+void
+weir__served_accept(struct weir__branch *base, int fd, const struct weir__peer *peer, bool is_admitted)
+{
+        struct weir__stream closing = {.source.fd = fd};
+
+        if (is_admitted && new_connection((struct weir__stream_branch *)base, fd, peer) == 0)
+                return;
+        if (is_admitted)
+                weir__admission_leave(base, peer, true);
+        weir__stream_close(&closing);
+}
+
+/* -- the stop -- */
+
+/* Takes the next connection that was not visited, with a reference, and its series, with one; NULL: that was all. */
+static struct weir__served *
+take_next(struct weir__stream_branch *branch, struct weir_series **series)
+{
+        struct weir__served *served = NULL;
+
+        weir__lock(&branch->lock);
+        struct weir__link *link = weir__list_pop(&branch->connections);
+        if (link) {
+                weir__list_append(&branch->visited, link);
+                served = weir__container_of(link, struct weir__served, link);
+                weir__stream_keep(&served->stream);
+                *series = weir__series_ref(served->series);
+        } else {
+                weir__list_concat(&branch->connections, &branch->visited);
+        }
+        weir__unlock(&branch->lock);
+        return served;
+}
+
+static void
+each(struct weir__stream_branch *branch, void (*act)(struct weir__served *served, struct weir_series *series))
+{
+        struct weir_series *series;
+
+        for (struct weir__served *served; (served = take_next(branch, &series));) {
+                act(served, series);
+                weir_series_unref(series);
+                weir__stream_drop(&served->stream);
+        }
+}
+
+/* Those that have a series go on. */
+static void
+stop(struct weir__served *served, struct weir_series *series)
+{
+        struct weir__transport *transport = &served->stream.transport;
+
+        (void)series;
+        if (served->stream.has_maker)
+                weir__stream_fail(&served->stream, -ECONNABORTED);
+        else if (transport->phase == WEIR__TRANSPORT_LINGERING)
+                weir__transport_linger_at_most(transport, LINGER_AT_STOP);
+}
+
+void
+weir__served_stop(struct weir__branch *base)
+{
+        each((struct weir__stream_branch *)base, stop);
+}
+
+static void
+report(struct weir__served *served, struct weir_series *series)
+{
+        struct weir__cut_report *report = calloc(1, sizeof *report);
+        char peer[WEIR__ADDRESS_TEXT], wait[256];
+
+        if (report) {
+                weir__stream_describe(&served->stream, peer, sizeof peer);
+                weir__series_describe(series, wait, sizeof wait);
+                snprintf(report->text, sizeof report->text, "the series of a connection from %s, %lld ms old%s%s", peer,
+                         (long long)(weir__live_age(series->started) / WEIR_MSEC(1)), *wait ? ", waiting for " : "", wait);
+        }
+        weir__cut_add(served->branch->base.server, report);
+}
+
+/* The series is cancelled first, so its tasks see that, and not a broken stream. */
+static void
+cut(struct weir__served *served, struct weir_series *series)
+{
+        if (series) {
+                report(served, series);
+                weir_series_cancel(series);
+        }
+        weir__stream_fail(&served->stream, -ECONNABORTED);
+}
+
+void
+weir__served_cut(struct weir__branch *base)
+{
+        each((struct weir__stream_branch *)base, cut);
+}
+
+size_t
+weir__served_count(const struct weir__branch *base)
+{
+        struct weir__stream_branch *branch = (struct weir__stream_branch *)base;
+        size_t count = 0;
+
+        weir__lock(&branch->lock);
+        for (struct weir__link *link = weir__list_first(&branch->connections); link;
+             link = weir__list_next(&branch->connections, link))
+                count += weir__container_of(link, struct weir__served, link)->series != NULL;
+        weir__unlock(&branch->lock);
+        return count;
+}
