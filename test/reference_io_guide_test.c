@@ -314,6 +314,34 @@ a_connect_checks_the_certificate(void)
         weir_tls_unref(tls);
 }
 
+/* -- weir/pump.h -- */
+
+static void
+note_moved(weir_task *pump, void *moved)
+{
+        *(uint64_t *)moved = weir_task_status(pump) == 0 ? weir_pump_moved(pump) : 0;
+}
+
+static void
+a_pump_carries_all(void)
+{
+        int in[2], out[2];
+        uint64_t moved = 0;
+        char text[16] = "";
+
+        CU_ASSERT_FATAL(pipe2(in, O_CLOEXEC) == 0 && pipe2(out, O_CLOEXEC) == 0);
+        weir_stream *from = weir_stream_of(in[0]), *to = weir_stream_of(out[1]);
+        CU_ASSERT(write(in[1], "all of it", 9) == 9);
+        close(in[1]);
+        weir_task_start(weir_pump_new(from, to, note_moved, &moved));
+        weir_clock_advance(0);
+        CU_ASSERT(moved == 9);
+        CU_ASSERT(read(out[0], text, sizeof text) == 9 && strcmp(text, "all of it") == 0);
+        weir_stream_unref(from);
+        weir_stream_unref(to);
+        close(out[0]);
+}
+
 #define EXAMPLE(name)                      \
         static void run_##name(void)       \
         {                                  \
@@ -325,11 +353,6 @@ a_connect_checks_the_certificate(void)
 EXAMPLE(a_socket_is_waited_for)
 EXAMPLE(a_loop_runs_what_flows_ask_for)
 EXAMPLE(a_program_sorts_words)
-
-static const struct weir_test tests[] = {
-        WEIR_TEST(run_a_socket_is_waited_for),
-        WEIR_TEST(run_a_loop_runs_what_flows_ask_for),
-        WEIR_TEST(run_a_program_sorts_words),
 EXAMPLE(a_stream_is_read_and_written)
 EXAMPLE(a_file_is_sent)
 EXAMPLE(a_server_answers)
@@ -337,12 +360,20 @@ EXAMPLE(a_server_is_replaced)
 EXAMPLE(serving_until_a_signal)
 EXAMPLE(tls_begins_on_a_stream)
 EXAMPLE(a_connect_checks_the_certificate)
+EXAMPLE(a_pump_carries_all)
 
 static const struct weir_test tests[] = {
-        WEIR_TEST(run_a_socket_is_waited_for), WEIR_TEST(run_a_stream_is_read_and_written),
-        WEIR_TEST(run_a_file_is_sent),         WEIR_TEST(run_a_server_answers),
-        WEIR_TEST(run_a_server_is_replaced),   WEIR_TEST(run_serving_until_a_signal),
-        WEIR_TEST(run_tls_begins_on_a_stream), WEIR_TEST(run_a_connect_checks_the_certificate),
+        WEIR_TEST(run_a_socket_is_waited_for),
+        WEIR_TEST(run_a_loop_runs_what_flows_ask_for),
+        WEIR_TEST(run_a_program_sorts_words),
+        WEIR_TEST(run_a_stream_is_read_and_written),
+        WEIR_TEST(run_a_file_is_sent),
+        WEIR_TEST(run_a_server_answers),
+        WEIR_TEST(run_a_server_is_replaced),
+        WEIR_TEST(run_serving_until_a_signal),
+        WEIR_TEST(run_tls_begins_on_a_stream),
+        WEIR_TEST(run_a_connect_checks_the_certificate),
+        WEIR_TEST(run_a_pump_carries_all),
 };
 
 int

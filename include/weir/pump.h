@@ -21,7 +21,7 @@ WEIR_BEGIN
  * Owner:   the caller, until the task is consumed.
  * Result:  NULL when out of memory; every consumer accepts NULL.  The task's start, run or push
  *          reports -ENOMEM for a NULL stream.  The task's status: 0: `from` has ended, and all of it
- *          is written; else that of a read or a write (weir/stream.h).
+ *          is written; else those of weir_stream_read_new and weir_stream_write_new.
  * Threads: any. */
 WEIR_API weir_task *weir_pump_new(weir_stream *from, weir_stream *to, weir_task_fn *done, void *context);
 
