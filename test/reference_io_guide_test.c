@@ -99,6 +99,8 @@ a_program_sorts_words(void)
         weir_task_run(sort);
         CU_ASSERT(words && strcmp(words, "apple\npear\n") == 0);
         free(words);
+}
+
 /* -- weir/stream.h -- */
 
 static void
