@@ -50,12 +50,12 @@ struct weir_stream {
         uint8_t orders;      /* bits of enum order (stream.c) that `work` has not carried out */
         bool has_descriptor; /* it is open: addresses may be asked for.  Written by the owner */
 
-        /* Owner of the poller only. */
+        /* Owner of the poller only.  A compiler may read `failure` and what follows at once. */
         bool is_open;     /* registered once: UNOPENED before */
-        bool has_end;     /* the peer has finished its side, and all of that was read */
         bool is_finished; /* weir_stream_finish_new waits for its turn, or has had it */
-        bool has_maker;   /* `maker` is set, and no other task of the stream waits */
         int16_t failure;  /* what later tasks end with; 0: none */
+        bool has_end;     /* the peer has finished its side, and all of that was read */
+        bool has_maker;   /* `maker` is set, and no other task of the stream waits */
         uint32_t reads;   /* that have been given bytes, or the end */
 
         struct weir__work work; /* belongs to the thread that has set the first of the orders, then to the owner */
