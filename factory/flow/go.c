@@ -334,7 +334,8 @@ begin_to_wait(struct weir_task *task)
         return waits;
 }
 
-static void
+/* All of it in one piece: others submit jobs as well, so the compiler would leave calls here. */
+static __attribute__((flatten)) void
 go_start(struct weir_task *task)
 {
         int status = is_limit_over(task) ? -ETIMEDOUT : weir__executor_use();
