@@ -109,7 +109,7 @@ closed(struct weir__transport *transport)
         weir__listeners_connection_closed(&served->branch->base, has_peer ? served->peer : &unknown, true, true);
         bool has_begun = served->has_begun;
         if (!has_begun) {
-                served->stream.has_maker = false;
+                served->stream.has_holder = false;
                 leave(served);
         }
         leave(served);
@@ -222,7 +222,9 @@ time_is_up(struct weir__transport *transport)
         weir_nsec silent = weir__clock_now() - ((const struct weir__stream_limit *)stream->limit)->moved_at;
         bool has_output = !weir__output_is_empty(transport);
 
-        if (stream->has_maker)
+        if (stream->has_holder && served->has_begun)
+                weir__stream_be_late(stream);
+        else if (stream->has_holder)
                 weir__stream_fail(stream, -ETIMEDOUT);
         else if (has_output && weir__output_was_taken(transport))
                 waits(stream);
@@ -273,9 +275,10 @@ become_usable(struct weir__served *served)
 }
 
 static void
-shake(struct weir_stream *stream)
+shake(void *holder)
 {
-        struct weir__served *served = served_of(stream);
+        struct weir__served *served = holder;
+        struct weir_stream *stream = &served->stream;
         struct weir__handshakes *handshakes = &served->branch->handshakes;
 
         if (!weir__handshakes_may_go_on(handshakes, &stream->transport))
@@ -288,11 +291,13 @@ shake(struct weir_stream *stream)
         } else if (failed) {
                 weir__stream_fail(stream, failed);
         } else {
-                weir__stream_made(stream);
+                weir__stream_give_back(stream);
                 (void)weir__transport_set_limit(&stream->transport, 0, WEIR_FOREVER);
                 become_usable(served);
         }
 }
+
+static const struct weir__holder_ops handshake_ops = {.go_on = shake};
 
 /* -- birth -- */
 
@@ -336,8 +341,8 @@ new_connection(struct weir__stream_branch *branch, int fd, const struct weir__pe
         if (!*tls) {
                 become_usable(served);
         } else if (server->handshake_timeout == WEIR_FOREVER || set_limit(stream, server->handshake_timeout)) {
-                weir__stream_make(stream, NULL, shake);
-                shake(stream);
+                weir__stream_hold(stream, &handshake_ops, served);
+                shake(served);
         }
         return 0;
 }
@@ -395,8 +400,10 @@ stop(struct weir__served *served, struct weir_series *series)
         struct weir__transport *transport = &served->stream.transport;
 
         (void)series;
-        if (served->stream.has_maker)
+        if (served->stream.has_holder && !served->has_begun)
                 weir__stream_fail(&served->stream, -ECONNABORTED);
+        else if (served->stream.has_holder && served->stream.holder.ops->stop)
+                served->stream.holder.ops->stop(served->stream.holder.self);
         else if (transport->phase == WEIR__TRANSPORT_LINGERING)
                 weir__transport_linger_at_most(transport, LINGER_AT_STOP);
 }

@@ -87,8 +87,8 @@ drop_stream(struct weir__connect *connect)
         connect->stream = NULL;
         if (!stream)
                 return;
-        if (stream->has_maker) {
-                weir__stream_made(stream);
+        if (stream->has_holder) {
+                weir__stream_give_back(stream);
                 weir__stream_fail(stream, -ECONNABORTED);
         }
         weir_stream_unref(stream);
@@ -96,7 +96,9 @@ drop_stream(struct weir__connect *connect)
 
 /* -- attempts -- */
 
-static void go_on(struct weir_stream *stream);
+static void go_on(void *holder);
+
+static const struct weir__holder_ops holder_ops = {.go_on = go_on};
 
 /* The handshake has made a step. */
 static int
@@ -139,7 +141,7 @@ attempt(struct weir__connect *connect, const struct weir__socket_address *name)
                 weir__stream_close(&stream);
                 return -ENOMEM;
         }
-        weir__stream_make(connect->stream, &connect->io, go_on);
+        weir__stream_hold(connect->stream, &holder_ops, connect);
         int failed = weir__stream_open(connect->stream);
         return failed ? failed : is_under_way ? -EINPROGRESS : connected(connect);
 }
@@ -185,7 +187,7 @@ static int
 finish(struct weir__connect *connect, int result)
 {
         if (result == 0)
-                weir__stream_made(connect->stream);
+                weir__stream_give_back(connect->stream);
         else
                 drop_stream(connect);
         return result;
@@ -221,9 +223,10 @@ complete(struct weir__connect *connect, int status)
 
 /* Its socket has had an event. */
 static void
-go_on(struct weir_stream *stream)
+go_on(void *holder)
 {
-        struct weir__connect *connect = (struct weir__connect *)stream->maker.task;
+        struct weir__connect *connect = holder;
+        struct weir_stream *stream = connect->stream;
         int result = stream->failure       ? stream->failure
                      : connect->is_shaking ? shake(connect)
                                            : weir__connect_result(stream->transport.stream.source.fd);

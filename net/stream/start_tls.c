@@ -22,18 +22,21 @@ struct start_tls {
 };
 
 static void
-go_on(struct weir_stream *stream)
+go_on(void *holder)
 {
-        struct weir__io_task *io = stream->maker.task;
+        struct start_tls *self = holder;
+        struct weir_stream *stream = self->stream;
         int result = stream->failure ? stream->failure : weir__stream_handshake(&stream->transport.stream);
 
         if (result == -EAGAIN)
                 return;
-        weir__stream_made(stream);
+        weir__stream_give_back(stream);
         if (result)
                 weir__stream_fail(stream, result);
-        weir__io_complete(io, result);
+        weir__io_complete(&self->io, result);
 }
+
+static const struct weir__holder_ops holder_ops = {.go_on = go_on};
 
 /* Why it cannot begin now; 0: nothing. */
 static int
@@ -59,9 +62,9 @@ try(struct weir__io_task *io)
         failed = failed ? failed : weir__stream_secure(stream, self->tls, self->name);
         if (failed)
                 return failed;
-        weir__stream_make(stream, io, go_on);
+        weir__stream_hold(stream, &holder_ops, self);
         io->is_linked = true;
-        go_on(stream);
+        go_on(self);
         return io->is_linked ? 0 : io->task.status;
 }
 
@@ -71,7 +74,7 @@ withdraw(struct weir__io_task *io)
 {
         struct weir_stream *stream = ((struct start_tls *)io)->stream;
 
-        weir__stream_made(stream);
+        weir__stream_give_back(stream);
         weir__stream_fail(stream, -ECONNABORTED);
 }
 

@@ -64,16 +64,17 @@ weir__stream_fail(struct weir_stream *stream, int failure)
 {
         if (!stream->failure)
                 stream->failure = (int16_t)failure;
-        if (!stream->has_maker)
+        if (!stream->has_holder) {
                 weir__stream_end_readers(stream, stream->failure);
-        weir__stream_end_writers(stream, stream->failure);
+                weir__stream_end_writers(stream, stream->failure);
+        }
         if (!stream->is_open || weir__transport_is_closed(&stream->transport))
                 return;
         set_descriptor(stream, false);
         stream->transport.must_break |= failure == -ECONNABORTED;
         weir__transport_close(&stream->transport);
-        if (stream->has_maker)
-                stream->maker.go_on(stream);
+        if (stream->has_holder)
+                stream->holder.ops->go_on(stream->holder.self);
 }
 
 /* Nobody uses it any more.  What was written goes out still. */
@@ -112,8 +113,8 @@ static const struct weir__work_ops order_ops = {.run = carry_out};
 static void
 go_on(struct weir_stream *stream)
 {
-        if (stream->has_maker) {
-                stream->maker.go_on(stream);
+        if (stream->has_holder) {
+                stream->holder.ops->go_on(stream->holder.self);
                 return;
         }
         weir__stream_flush(stream);
@@ -125,16 +126,18 @@ weir__stream_readable(struct weir__transport *transport)
 {
         struct weir_stream *stream = stream_of(transport);
 
-        if (stream->has_maker)
-                stream->maker.go_on(stream);
+        if (stream->has_holder)
+                stream->holder.ops->go_on(stream->holder.self);
         else
                 weir__stream_serve_readers(stream);
 }
 
+/* A holder writes when it goes on: `readable` follows. */
 void
 weir__stream_writable(struct weir__transport *transport)
 {
-        weir__stream_flush(stream_of(transport));
+        if (!stream_of(transport)->has_holder)
+                weir__stream_flush(stream_of(transport));
 }
 
 /* A peer that has finished its side may still read. */
@@ -158,10 +161,22 @@ weir__stream_requeued(struct weir__transport *transport)
         go_on(stream_of(transport));
 }
 
+void
+weir__stream_be_late(struct weir_stream *stream)
+{
+        stream->is_late = true;
+        stream->holder.ops->go_on(stream->holder.self);
+}
+
 static void
 time_is_up(struct weir__transport *transport)
 {
-        weir__stream_fail(stream_of(transport), -ETIMEDOUT);
+        struct weir_stream *stream = stream_of(transport);
+
+        if (stream->has_holder)
+                weir__stream_be_late(stream);
+        else
+                weir__stream_fail(stream, -ETIMEDOUT);
 }
 
 void
@@ -225,22 +240,22 @@ weir__stream_try(struct weir_stream *stream)
 {
         if (weir__phase_is_stopping())
                 return -ESHUTDOWN;
-        if (stream->has_maker)
+        if (stream->has_holder)
                 return -EBUSY;
         return stream->failure ? stream->failure : stream->is_open ? 0 : weir__stream_open(stream);
 }
 
 void
-weir__stream_make(struct weir_stream *stream, struct weir__io_task *task, void step(struct weir_stream *stream))
+weir__stream_hold(struct weir_stream *stream, const struct weir__holder_ops *ops, void *holder)
 {
-        stream->has_maker = true;
-        stream->maker = (struct weir__maker){task, step};
+        stream->has_holder = true;
+        stream->holder = (struct weir__holder){holder, ops};
 }
 
 void
-weir__stream_made(struct weir_stream *stream)
+weir__stream_give_back(struct weir_stream *stream)
 {
-        stream->has_maker = false;
+        stream->has_holder = stream->is_late = false;
         stream->readers = (struct weir__list){0};
         stream->transport.is_ready = true; /* perhaps something has come already */
 }

@@ -19,10 +19,17 @@
 
 struct weir_tls;
 
-/* A task that makes the stream usable: it connects, or shakes hands. */
-struct weir__maker {
-        struct weir__io_task *task; /* NULL: a server does it */
-        void (*go_on)(struct weir_stream *stream); /* there was an event, or `failure` is set */
+/* Who has the stream for itself, while other tasks of it are refused: a task that connects or shakes hands, or a protocol.  Both
+ * functions are called on the owner. */
+struct weir__holder_ops {
+        void (*go_on)(void *holder); /* there was an event, `is_late` or `failure` is set */
+        void (*written)(void *holder, struct weir__writer *writer); /* weir__transport_ops.written; NULL: it writes nothing */
+        void (*stop)(void *holder); /* its server stops: it should end soon; NULL: nothing */
+};
+
+struct weir__holder {
+        void *self;
+        const struct weir__holder_ops *ops;
 };
 
 /* A kind of stream. */
@@ -55,14 +62,15 @@ struct weir_stream {
         bool is_finished; /* weir_stream_finish_new waits for its turn, or has had it */
         int16_t failure;  /* what later tasks end with; 0: none */
         bool has_end;     /* the peer has finished its side, and all of that was read */
-        bool has_maker;   /* `maker` is set, and no other task of the stream waits */
+        bool has_holder;  /* `holder` is set, and no other task of the stream waits */
+        bool is_late;     /* the time limit that the holder has set for the transport has passed */
         uint32_t reads;   /* that have been given bytes, or the end */
 
         struct weir__work work; /* belongs to the thread that has set the first of the orders, then to the owner */
 
         union {
                 struct weir__list readers; /* tasks that wait */
-                struct weir__maker maker;
+                struct weir__holder holder;
         };
         _Atomic size_t unsent; /* bytes of writes that have started and not ended; relaxed */
         struct weir__limit *limit; /* NULL until it has a time limit: most have none */
@@ -116,9 +124,10 @@ void weir__stream_fail(struct weir_stream *stream, int failure);
 /* The status of a task that is tried now: 0 if it may go on.  Opens the stream.  Owner. */
 int weir__stream_try(struct weir_stream *stream);
 
-/* From now on the task makes it; or no longer.  Owner. */
-void weir__stream_make(struct weir_stream *stream, struct weir__io_task *task, void step(struct weir_stream *stream));
-void weir__stream_made(struct weir_stream *stream);
+/* From now on the holder has it; or no longer: its writers have left the output.  Owner. */
+void weir__stream_hold(struct weir_stream *stream, const struct weir__holder_ops *ops, void *holder);
+void weir__stream_give_back(struct weir_stream *stream);
+void weir__stream_be_late(struct weir_stream *stream); /* tells the holder that the time limit has passed */
 
 /* Gives it TLS; the handshake is to follow.  Result: 0; the fault of the settings; -EINVAL for a bad name; -ENOMEM.  Owner. */
 int weir__stream_secure(struct weir_stream *stream, const struct weir_tls *tls, const char *name);

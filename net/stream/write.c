@@ -50,9 +50,14 @@ first_writer(struct weir_stream *stream)
 void
 weir__stream_written(struct weir__transport *transport, struct weir__writer *writer)
 {
+        struct weir_stream *stream = (struct weir_stream *)transport;
         struct write *write = write_of(writer);
 
-        weir__stream_moved(write->stream);
+        if (stream->has_holder) {
+                stream->holder.ops->written(stream->holder.self, writer);
+                return;
+        }
+        weir__stream_moved(stream);
         if (write->kind == WRITE_FINISH)
                 weir__stream_finish(&transport->stream);
         weir__io_complete(&write->io, 0);
