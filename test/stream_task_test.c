@@ -135,6 +135,44 @@ a_read_ends_as_soon_as_there_is_the_least(void)
 }
 
 static void
+reset_behind_bytes(void *unused)
+{
+        const struct linger reset = {.l_onoff = 1};
+
+        (void)unused;
+        put("abc");
+        CU_ASSERT_EQUAL(setsockopt(peer, SOL_SOCKET, SO_LINGER, &reset, sizeof reset), 0);
+        close(peer);
+}
+
+/* The event says so once, and the bytes before it come first. */
+static void
+a_reset_behind_bytes_is_seen_by_the_next_read(void)
+{
+        struct sockaddr_in name = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+        socklen_t size = sizeof name;
+        struct seen first = {0}, second = {0};
+        int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+        CU_ASSERT_EQUAL_FATAL(bind(listener, (struct sockaddr *)&name, size), 0);
+        CU_ASSERT_EQUAL_FATAL(listen(listener, 1), 0);
+        CU_ASSERT_EQUAL_FATAL(getsockname(listener, (struct sockaddr *)&name, &size), 0);
+        CU_ASSERT_EQUAL_FATAL(connect(fd, (struct sockaddr *)&name, size), 0);
+        peer = accept(listener, NULL, NULL);
+        close(listener);
+        weir_test_begin_virtual();
+        stream = weir_stream_of(fd);
+        go(read_into(&first, 1, 100));
+        weir_test_act(0, reset_behind_bytes, NULL); /* so that the poller sees both at once */
+        weir_test_pass(0);
+        SAW(&first, 0, "abc");
+        go(read_into(&second, 1, 100));
+        SAW(&second, -ECONNRESET, "");
+        peer = dup(0);
+        end();
+}
+
+static void
 what_no_task_wants_stays_in_the_socket(void)
 {
         struct seen seen = {0};
@@ -1029,6 +1067,7 @@ main(void)
 {
         static const struct weir_test tests[] = {
                 WEIR_TEST(a_read_ends_as_soon_as_there_is_the_least),
+                WEIR_TEST(a_reset_behind_bytes_is_seen_by_the_next_read),
                 WEIR_TEST(what_no_task_wants_stays_in_the_socket),
                 WEIR_TEST(reads_go_in_the_order_of_their_starts),
                 WEIR_TEST(lines_are_read_one_by_one),

@@ -147,11 +147,11 @@ weir__stream_ended(struct weir__transport *transport)
         (void)transport;
 }
 
-/* The tasks find out why. */
+/* The tasks find out why.  No other event follows, so reads go on until there is an end or an error, also behind a short one. */
 void
 weir__stream_hung_up(struct weir__transport *transport)
 {
-        transport->is_ready = true;
+        transport->is_ready = transport->has_ended = true;
         go_on(stream_of(transport));
 }
 
