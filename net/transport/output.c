@@ -4,12 +4,20 @@
 #include "net/transport/output.h"
 
 #include <errno.h>
+#include <string.h>
 
-#define PIECES       16 /* in one write */
+#define PIECES       16  /* in one write */
+#define COPIED       512 /* bytes at most of a piece that is copied */
 #define FILE_AT_ONCE ((size_t)256 * 1024)
 #define FILE_BUDGET  ((size_t)1024 * 1024) /* bytes, before other work has its turn */
 
 /* -- bytes in memory -- */
+
+/* Small pieces, one behind the other, for one write. */
+struct copy {
+        size_t size;
+        char data[4096];
+};
 
 /* Puts the pieces of a writer behind the others, as far as there is room.  Returns their bytes. */
 static size_t
@@ -28,20 +36,42 @@ put_pieces(const struct weir__writer *writer, struct iovec pieces[PIECES], int *
         return total;
 }
 
-/* Collects the pieces that go out next.  Returns their bytes. */
-static size_t
-gather(const struct weir__transport *transport, struct iovec pieces[PIECES], int *count)
+/* Puts small bytes behind those in the copy, as one piece with them if nothing lies between.  Returns false if they are not
+ * small, or there is no room. */
+static bool
+put_copy(const struct weir__writer *writer, struct iovec pieces[PIECES], int *count, struct copy *copy)
 {
+        struct iovec *last = *count ? &pieces[*count - 1] : NULL;
+        char *end = copy->data + copy->size;
+
+        if (writer->kind != WEIR__WRITER_BYTES || writer->left > COPIED || writer->left > sizeof copy->data - copy->size)
+                return false;
+        memcpy(end, writer->data, (size_t)writer->left);
+        copy->size += (size_t)writer->left;
+        if (last && (char *)last->iov_base + last->iov_len == end)
+                last->iov_len += (size_t)writer->left;
+        else if (writer->left)
+                pieces[(*count)++] = (struct iovec){end, (size_t)writer->left};
+        return true;
+}
+
+/* Collects the pieces that go out next.  Several small ones are copied together: the system takes longer for a piece than a copy
+ * does.  Returns their bytes. */
+static size_t
+gather(const struct weir__transport *transport, struct iovec pieces[PIECES], int *count, struct copy *copy)
+{
+        struct weir__link *first = weir__list_first(&transport->writers);
+        bool is_alone = !first || !weir__list_next(&transport->writers, first);
         size_t total = 0;
 
+        copy->size = 0;
         *count = 0;
-        for (struct weir__link *link = weir__list_first(&transport->writers); link && *count < PIECES;
-             link = weir__list_next(&transport->writers, link)) {
+        for (struct weir__link *link = first; link && *count < PIECES; link = weir__list_next(&transport->writers, link)) {
                 const struct weir__writer *each = weir__writer_of(link);
 
                 if (each->kind == WEIR__WRITER_FILE)
                         break;
-                total += put_pieces(each, pieces, count);
+                total += !is_alone && put_copy(each, pieces, count, copy) ? (size_t)each->left : put_pieces(each, pieces, count);
         }
         return total;
 }
@@ -94,8 +124,9 @@ static int
 send_pieces(struct weir__transport *transport)
 {
         struct iovec pieces[PIECES];
+        struct copy copy;
         int count;
-        size_t total = gather(transport, pieces, &count);
+        size_t total = gather(transport, pieces, &count, &copy);
         ssize_t sent = total ? weir__stream_write(&transport->stream, pieces, count) : 0;
 
         if (sent < 0)
