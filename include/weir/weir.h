@@ -33,6 +33,7 @@
 #include <weir/pool.h>
 #include <weir/process.h>
 #include <weir/promise.h>
+#include <weir/protocol.h>
 #include <weir/pump.h>
 #include <weir/race.h>
 #include <weir/rate.h>

@@ -30,6 +30,7 @@ static const struct {
         {-ENAMETOOLONG, "the name is too long"},
         {-EMSGSIZE, "larger than allowed"},
         {-E2BIG, "more than allowed"},
+        {-EPROTO, "the other side breaks the rules of the protocol"},
         {-EBADMSG, "malformed: it breaks the rules of its format"},
         {-ENODATA, "not known: it has not happened"},
         {-ENOENT, "there is no such file, name, entry or inherited socket"},

@@ -1,0 +1,158 @@
+/* net/protocol/cut.c: what functions of the program say of the bytes that have come: where messages end, and their numbers.
+ *
+ *     the owner: takes the input --work item--> in a call of the program's: ends, numbers --> the owner: receives the messages
+ *
+ * Threads: the owner, but for the call: the watchdog may take the poller away meanwhile.  Then the rest goes to the new owner.
+ *
+ * Meanwhile nothing reads the session, and the bytes belong to the call: the stream may be closed under it. */
+#include <errno.h>
+#include <stdlib.h>
+
+#include "factory/task/task.h"
+#include "kernel/worker/deliver.h"
+#include "net/protocol/session.h"
+
+#define PARTS 16 /* messages of one call */
+
+struct weir__cut {
+        struct weir__work work;
+        struct weir_session *session; /* a reference */
+        struct weir__input input;
+
+        /* Of the call. */
+        unsigned most, count;
+        int failed;
+        struct {
+                size_t size;
+                uint64_t id;
+        } parts[PARTS];
+};
+
+/* -- the call -- */
+
+static ssize_t
+find_end(const struct weir_session *session, const char *data, size_t size, size_t *scanned)
+{
+        const struct weir_protocol *protocol = session->protocol;
+
+        if (!protocol->frame)
+                return weir__frame_end(protocol, data, size, scanned);
+        return weir__frame_check(protocol, protocol->frame(data, size, protocol->context), size);
+}
+
+static uint64_t
+find_id(const struct weir_session *session, const char *data, size_t size)
+{
+        const struct weir_protocol *protocol = session->protocol;
+        struct weir__part body = weir__frame_body(protocol, size);
+
+        if (protocol->match && !session->side->is_server)
+                return protocol->match(data + body.at, body.size, protocol->context);
+        return protocol->id_width ? weir__frame_id(protocol, data, size) : WEIR_MATCH_OLDEST;
+}
+
+static void
+look(void *argument)
+{
+        struct weir__cut *cut = argument;
+        struct weir_session *session = cut->session;
+
+        for (size_t at = 0; at < cut->input.size && cut->count < cut->most;) {
+                const char *data = cut->input.data + at;
+                ssize_t end = find_end(session, data, cut->input.size - at, &session->scanned);
+
+                cut->failed = end < 0 ? (int)end : 0;
+                if (end <= 0)
+                        return;
+                cut->parts[cut->count].size = (size_t)end;
+                cut->parts[cut->count++].id = find_id(session, data, (size_t)end);
+                session->scanned = 0;
+                at += (size_t)end;
+        }
+}
+
+/* -- the owner -- */
+
+static int
+receive(struct weir_session *session, struct weir__cut *cut, size_t *at)
+{
+        for (unsigned i = 0; i < cut->count && !session->is_over; i++) {
+                int failed = session->side->receive(session, cut->input.data + *at, cut->parts[i].size, cut->parts[i].id);
+
+                if (failed)
+                        return failed;
+                *at += cut->parts[i].size;
+                session->partial_since = 0;
+        }
+        return cut->failed;
+}
+
+static void
+run_done(struct weir__work *work)
+{
+        struct weir__cut *cut = weir__container_of(work, struct weir__cut, work);
+        struct weir_session *session = cut->session;
+        size_t at = 0;
+        int failed = session->is_over ? 0 : receive(session, cut, &at);
+
+        session->cut = NULL;
+        if (!failed && !session->is_over) {
+                struct weir__transport *transport = &session->stream->transport;
+
+                transport->input = cut->input;
+                cut->input.data = NULL;
+                if (at < transport->input.size && cut->count < cut->most)
+                        weir__session_note_partial(session);
+                if (at)
+                        (void)weir__input_keep(transport, transport->input.data + at, transport->input.size - at);
+        }
+        if (failed)
+                weir__session_end(session, failed);
+        free(cut->input.data);
+        free(cut);
+        weir__session_receive(session);
+        weir__session_drop(session);
+}
+
+static const struct weir__work_ops done_ops = {.run = run_done};
+
+static const struct weir__callee frame_callee = {"the frame or match function of", "a protocol", "a frame function"};
+
+static void
+run_call(struct weir__work *work)
+{
+        struct weir__cut *cut = weir__container_of(work, struct weir__cut, work);
+        struct weir__poller *poller = weir__poller_at(cut->session->poller);
+
+        weir__user_call_as(&frame_callee, NULL, look, cut);
+        if (weir__worker_self()->poller == poller) {
+                run_done(work);
+                return;
+        }
+        work->ops = &done_ops;
+        weir__deliver(poller, work);
+}
+
+static const struct weir__work_ops call_ops = {.run = run_call};
+
+void
+weir__session_cut(struct weir_session *session)
+{
+        struct weir__transport *transport = &session->stream->transport;
+        unsigned room = weir__session_room(session);
+        struct weir__cut *cut;
+
+        if (session->cut)
+                return;
+        cut = malloc(sizeof *cut);
+        if (!cut) {
+                weir__session_end(session, -ENOMEM);
+                return;
+        }
+        *cut = (struct weir__cut){
+                .work.ops = &call_ops, .session = session, .input = transport->input, .most = room < PARTS ? room : PARTS};
+        transport->input = (struct weir__input){.data = NULL};
+        session->cut = cut;
+        weir__session_keep(session);
+        weir__deliver(weir__poller_at(session->poller), &cut->work);
+}

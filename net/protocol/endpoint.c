@@ -1,0 +1,139 @@
+/* net/protocol/endpoint.c: the life of an endpoint.
+ *
+ * Threads: made and given up on any thread.  The rest belongs to the owner of its poller.
+ * Locks:   the endpoint's, a leaf: which poller it is on. */
+#include "net/protocol/endpoint.h"
+
+#include <stdlib.h>
+
+#include "kernel/base/panic.h"
+#include "kernel/memory/watched.h"
+#include "kernel/runtime/runtime.h"
+#include "kernel/worker/deliver.h"
+
+/* -- life -- */
+
+void
+weir__endpoint_keep(struct weir_endpoint *endpoint)
+{
+        atomic_fetch_add_explicit(&endpoint->references, 1, memory_order_relaxed);
+}
+
+void
+weir__endpoint_drop(struct weir_endpoint *endpoint)
+{
+        if (atomic_fetch_sub_explicit(&endpoint->references, 1, memory_order_acq_rel) != 1)
+                return;
+        weir_tls_unref(endpoint->tls);
+        free(endpoint->address);
+        free(endpoint->name);
+        free(endpoint);
+}
+
+void
+weir__endpoint_use(struct weir_endpoint *endpoint)
+{
+        atomic_fetch_add_explicit(&endpoint->users, 1, memory_order_relaxed);
+}
+
+bool
+weir__endpoint_is_used(const struct weir_endpoint *endpoint)
+{
+        return atomic_load_explicit(&endpoint->users, memory_order_relaxed);
+}
+
+void
+weir__endpoint_count(struct weir_endpoint *endpoint, int change)
+{
+        unsigned connections = atomic_load_explicit(&endpoint->connections, memory_order_relaxed);
+
+        atomic_store_explicit(&endpoint->connections, connections + (unsigned)change, memory_order_relaxed);
+}
+
+/* Under the lock.  Gives it another poller if it was made before the start, or in an earlier runtime. */
+static void
+place(struct weir_endpoint *endpoint)
+{
+        if (endpoint->poller >= weir__pollers_count())
+                endpoint->poller = (uint8_t)weir__worker_home_poller();
+}
+
+void
+weir__endpoint_start_task(struct weir_task *task, struct weir_endpoint *endpoint)
+{
+        weir__lock(&endpoint->lock);
+        place(endpoint);
+        task->poller = endpoint->poller;
+        weir__unlock(&endpoint->lock);
+        weir__io_start(task);
+}
+
+/* -- the last user -- */
+
+static void
+run_closing(struct weir__work *work)
+{
+        struct weir_endpoint *endpoint = weir__container_of(work, struct weir_endpoint, closing);
+
+        endpoint->go_on(endpoint);
+        weir__endpoint_drop(endpoint);
+        weir__runtime_leave();
+}
+
+static const struct weir__work_ops closing_ops = {.run = run_closing};
+
+struct weir_endpoint *
+weir__endpoint_new(void)
+{
+        struct weir_endpoint *endpoint = calloc(1, sizeof *endpoint);
+
+        if (!endpoint)
+                return NULL;
+        endpoint->closing.ops = &closing_ops;
+        endpoint->poller = (uint8_t)weir__worker_home_poller();
+        weir__lock_init(&endpoint->lock, WEIR__RANK_LEAF);
+        atomic_init(&endpoint->users, 1);
+        atomic_init(&endpoint->references, 1);
+        return endpoint;
+}
+
+/* -- the public face -- */
+
+weir_endpoint *
+weir_endpoint_ref(weir_endpoint *endpoint)
+{
+        weir__memory_expect(endpoint);
+        if (endpoint)
+                weir__endpoint_use(endpoint);
+        return endpoint;
+}
+
+/* The owner closes what is open.  If the runtime ends, or has ended, that does. */
+static void
+leave(struct weir_endpoint *endpoint)
+{
+        if (!atomic_load_explicit(&endpoint->connections, memory_order_relaxed) || weir__runtime_enter() != 0) {
+                weir__endpoint_drop(endpoint);
+                return;
+        }
+        weir__deliver(weir__poller_at(endpoint->poller), &endpoint->closing);
+}
+
+void
+weir_endpoint_unref(weir_endpoint *endpoint)
+{
+        if (!endpoint)
+                return;
+        weir__memory_expect(endpoint);
+        uint32_t users = atomic_fetch_sub_explicit(&endpoint->users, 1, memory_order_acq_rel);
+        if (users == 0)
+                weir__panic("weir_endpoint_unref: no reference is left: it was called once too often");
+        if (users == 1)
+                leave(endpoint);
+}
+
+unsigned
+weir_endpoint_connections(const weir_endpoint *endpoint)
+{
+        return endpoint ? atomic_load_explicit(&endpoint->connections, memory_order_relaxed) : 0;
+}

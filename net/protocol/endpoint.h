@@ -1,0 +1,128 @@
+/* net/protocol/endpoint.h: the client's side: an address, its connections, and the requests that wait for them.
+ *
+ *     ask --> waiting, first in first out --> a place on a connection --> its reply
+ *                 \--> a dial, if there may be another connection --> hello --> a connection
+ *
+ * All of it belongs to the owner of the endpoint's poller.  Two counts keep it, as those of a stream: `users` are the program's
+ * references and asks; without them its connections are closed.  `references` keep the memory: all users together have one, each
+ * connection, dial and order one. */
+#ifndef WEIR_NET_ENDPOINT_H
+#define WEIR_NET_ENDPOINT_H
+
+#include "kernel/base/lock.h"
+#include "net/protocol/session.h"
+
+struct weir__dial;
+struct weir__lane;
+
+/* A request's place on a connection; without a request: its reply will be thrown away. */
+struct weir__place {
+        struct weir__link link; /* in the places of the connection, in the order of sending */
+        struct weir__ask *ask;  /* NULL: it was cancelled, and the place has memory of its own */
+        uint64_t id;
+        weir_nsec late_at; /* when its reply must be there; WEIR_FOREVER while it is not sent */
+};
+
+struct weir__ask {
+        struct weir__io_task io; /* first */
+
+        /* Constant. */
+        struct weir_endpoint *endpoint; /* a use; NULL: the task is poisoned */
+        char *packed;                   /* the request */
+        size_t size;
+        uint64_t id; /* the program's; 0: the library gives one, or none is needed */
+
+        /* The owner's, then the callback's. */
+        uint8_t stage;     /* enum weir_ask_stage */
+        bool is_replayed;
+        struct weir__link waiting;      /* in the endpoint's */
+        struct weir__dial *dial;        /* which is under way for it; or NULL */
+        struct weir__lane *lane;        /* on which it has a place; or NULL */
+        struct weir__place place;
+        struct weir__outgoing outgoing; /* in the output while its link is used */
+        char *reply;                    /* malloc; or NULL */
+        struct weir__part body;
+};
+
+/* A connection of an endpoint. */
+struct weir__lane {
+        struct weir_session session; /* first */
+        struct weir_endpoint *endpoint; /* a reference */
+        struct weir__link link; /* in `idle` or `busy` of the endpoint, or in none: it takes no more requests */
+        struct weir__link all;  /* in `lanes` */
+        struct weir__list places;
+        unsigned count;    /* of them */
+        unsigned answered; /* replies so far; saturates */
+        bool is_retired;   /* takes no more requests */
+        uint64_t last_id;
+        weir_nsec idle_since;
+};
+
+struct weir_endpoint {
+        _Atomic uint32_t users, references;
+
+        /* Constant. */
+        char *address, *name; /* `name` or NULL */
+        struct weir_tls *tls; /* or NULL */
+        const struct weir_protocol *protocol;
+
+        struct weir__lock lock; /* rank LEAF */
+        uint8_t poller;         /* guarded by lock; then the owner's */
+
+        /* Owner. */
+        struct weir__list waiting; /* asks */
+        struct weir__list idle;    /* lanes without a request, the last used first */
+        struct weir__list busy;    /* lanes with room for more */
+        struct weir__list lanes;   /* all */
+        struct weir__list dials;   /* under way */
+        bool is_going_on;          /* `go_on` is on the stack */
+        bool must_go_on;           /* and has to look again */
+        _Atomic unsigned connections; /* lanes and dials.  Written by the owner, relaxed */
+
+        struct weir__work closing; /* the last user's, when it is gone */
+
+        /* Gives connections to requests that wait, and makes more, as far as that goes: pool.c.  Owner. */
+        void (*go_on)(struct weir_endpoint *endpoint); /* constant */
+};
+
+/* -- endpoint.c -- */
+
+struct weir_endpoint *weir__endpoint_new(void); /* one user; without an address.  NULL when out of memory */
+void weir__endpoint_use(struct weir_endpoint *endpoint);
+void weir__endpoint_keep(struct weir_endpoint *endpoint);
+void weir__endpoint_drop(struct weir_endpoint *endpoint);
+void weir__endpoint_start_task(struct weir_task *task, struct weir_endpoint *endpoint);
+void weir__endpoint_count(struct weir_endpoint *endpoint, int change); /* connections */
+bool weir__endpoint_is_used(const struct weir_endpoint *endpoint);
+
+/* -- dial.c -- */
+
+int weir__dial_begin(struct weir_endpoint *endpoint, struct weir__ask *ask); /* 0 or a negative errno */
+void weir__dial_leave(struct weir__ask *ask); /* it needs its dial no longer */
+void weir__dials_cancel(struct weir_endpoint *endpoint);
+
+/* -- lane.c -- */
+
+/* Makes a connection of a stream.  Result: 0 or a negative errno. */
+int weir__lane_begin(struct weir_endpoint *endpoint, struct weir_stream *stream);
+void weir__lane_send(struct weir__lane *lane, struct weir__ask *ask); /* gives it a place, and sends it */
+void weir__lane_leave(struct weir__ask *ask); /* it was cancelled: gives up its place */
+void weir__lane_retire(struct weir__lane *lane); /* no more requests: it is closed when the last one is answered */
+
+/* -- ask.c -- */
+
+/* A dump may look at it. */
+static inline void
+weir__ask_set_stage(struct weir__ask *ask, enum weir_ask_stage stage)
+{
+        __atomic_store_n(&ask->stage, (uint8_t)stage, __ATOMIC_RELAXED);
+}
+
+/* It is in no list and has no place. */
+static inline void
+weir__ask_end(struct weir__ask *ask, int status)
+{
+        weir__io_complete(&ask->io, status);
+}
+
+#endif

@@ -1,0 +1,445 @@
+/* net/protocol/lane.c: a connection of an endpoint: the requests on it, and their replies.
+ *
+ *     idle <--> busy --full--> in no list, until there is room again
+ *       \---------\--retire, a fault--> in no list --the last reply--> closed
+ *
+ * Threads: the owner of the endpoint's poller only. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "kernel/base/clock.h"
+#include "kernel/memory/memory.h"
+#include "kernel/runtime/runtime.h"
+#include "net/protocol/endpoint.h"
+
+#define REPLY_LIMIT WEIR_SEC(60)
+#define IDLE_LIMIT  WEIR_SEC(50)
+
+static struct weir__lane *
+lane_of(const struct weir_session *session)
+{
+        return (struct weir__lane *)session;
+}
+
+static struct weir__place *
+place_of(struct weir__link *link)
+{
+        return link ? weir__container_of(link, struct weir__place, link) : NULL;
+}
+
+static struct weir__place *
+first_place(const struct weir__lane *lane)
+{
+        return place_of(weir__list_first(&lane->places));
+}
+
+/* -- which list it is in -- */
+
+static void
+leave_list(struct weir__lane *lane)
+{
+        if (weir__link_is_used(&lane->link))
+                weir__link_remove(&lane->link);
+}
+
+static void
+enter_list(struct weir__lane *lane)
+{
+        struct weir_endpoint *endpoint = lane->endpoint;
+
+        leave_list(lane);
+        if (lane->session.is_over || lane->is_retired || lane->count >= weir__protocol_depth(lane->session.protocol))
+                return;
+        if (lane->count)
+                weir__list_append(&endpoint->busy, &lane->link);
+        else
+                weir__list_prepend(&endpoint->idle, &lane->link);
+}
+
+/* A place is gone. */
+static void
+note_answer(struct weir__lane *lane)
+{
+        lane->count--;
+        if (!lane->count)
+                lane->idle_since = weir__clock_now();
+        enter_list(lane);
+}
+
+void
+weir__lane_retire(struct weir__lane *lane)
+{
+        lane->is_retired = true;
+        leave_list(lane);
+        if (!lane->count)
+                weir__session_end(&lane->session, 0);
+}
+
+/* -- sending -- */
+
+/* When the reply to what is sent now must be there. */
+static weir_nsec
+late_at(const struct weir__lane *lane)
+{
+        return weir__clock_after(weir__clock_now(), weir__protocol_limit(lane->session.protocol->reply_limit, REPLY_LIMIT));
+}
+
+static void
+sent(struct weir__outgoing *outgoing, struct weir_session *session, int status)
+{
+        struct weir__ask *ask = weir__container_of(outgoing, struct weir__ask, outgoing);
+
+        if (status)
+                return; /* the end of the session ends it */
+        weir__ask_set_stage(ask, WEIR_ASK_WAITING);
+        ask->place.late_at = late_at(lane_of(session));
+}
+
+static struct weir__place *
+find_place(const struct weir__lane *lane, uint64_t id)
+{
+        for (struct weir__link *link = weir__list_first(&lane->places); link; link = weir__list_next(&lane->places, link))
+                if (place_of(link)->id == id)
+                        return place_of(link);
+        return NULL;
+}
+
+/* Gives the request a number that no other on the connection has.  Returns false if it has one that another has. */
+static bool
+give_id(struct weir__lane *lane, struct weir__ask *ask)
+{
+        const struct weir_protocol *protocol = lane->session.protocol;
+        uint64_t most = protocol->id_width ? UINT64_MAX >> (64 - 8 * protocol->id_width) : 0;
+
+        ask->place.id = ask->id;
+        if (protocol->match)
+                return ask->id >= WEIR_MATCH_OLDEST || !find_place(lane, ask->id);
+        if (!protocol->id_width)
+                return true;
+        for (unsigned tries = 0; tries <= lane->count; tries++) {
+                lane->last_id = lane->last_id < most ? lane->last_id + 1 : 1;
+                if (!find_place(lane, lane->last_id)) {
+                        ask->place.id = lane->last_id;
+                        weir__frame_set_id(protocol, ask->packed, ask->size, lane->last_id);
+                        return true;
+                }
+        }
+        return false;
+}
+
+void
+weir__lane_send(struct weir__lane *lane, struct weir__ask *ask)
+{
+        if (!give_id(lane, ask)) {
+                weir__ask_end(ask, -EEXIST);
+                return;
+        }
+        weir__ask_set_stage(ask, WEIR_ASK_SENDING);
+        ask->lane = lane;
+        ask->place.ask = ask;
+        ask->place.late_at = WEIR_FOREVER;
+        weir__list_append(&lane->places, &ask->place.link);
+        lane->count++;
+        enter_list(lane);
+        ask->outgoing = (struct weir__outgoing){.writer = {.data = ask->packed, .left = ask->size}, .done = sent};
+        weir__session_put(&lane->session, &ask->outgoing);
+        if (weir__protocol_depth(lane->session.protocol) > 1)
+                weir__session_flush_later(&lane->session); /* with those that start now */
+        else
+                weir__session_send(&lane->session);
+}
+
+static void
+leave_place(struct weir__lane *lane, struct weir__place *place)
+{
+        weir__link_remove(&place->link);
+        if (place->ask)
+                place->ask->lane = NULL;
+        else
+                free(place);
+        note_answer(lane);
+}
+
+/* Of what was sent the reply may still come: its place stays, to throw that away. */
+static bool
+leave_empty_place(struct weir__ask *ask)
+{
+        struct weir__place *place = malloc(sizeof *place);
+
+        if (!place)
+                return false;
+        *place = (struct weir__place){.id = ask->place.id, .late_at = late_at(ask->lane)};
+        weir__link_insert(&place->link, ask->place.link.previous, &ask->place.link);
+        weir__link_remove(&ask->place.link);
+        ask->lane = NULL;
+        return true;
+}
+
+/* Whether a request that lives is on it. */
+static bool
+is_needed(const struct weir__lane *lane)
+{
+        for (struct weir__link *link = weir__list_first(&lane->places); link; link = weir__list_next(&lane->places, link))
+                if (place_of(link)->ask)
+                        return true;
+        return false;
+}
+
+void
+weir__lane_leave(struct weir__ask *ask)
+{
+        struct weir__lane *lane = ask->lane;
+        struct weir_session *session = &lane->session;
+        bool is_queued = weir__link_is_used(&ask->outgoing.writer.link);
+
+        if (session->is_over) {
+                leave_place(lane, &ask->place);
+                return;
+        }
+        bool is_lost = is_queued && weir__output_is_on_its_way(&session->stream->transport, &ask->outgoing.writer);
+        if (is_queued)
+                weir__link_remove(&ask->outgoing.writer.link);
+        if (is_queued && !is_lost) {
+                leave_place(lane, &ask->place);
+                weir__session_send(session);
+                return;
+        }
+        if (is_lost || !leave_empty_place(ask)) {
+                leave_place(lane, &ask->place);
+                weir__session_end(session, -ECONNABORTED);
+                return;
+        }
+        if (weir__protocol_has_numbers(session->protocol))
+                return;
+        lane->is_retired = true;
+        leave_list(lane);
+        if (!is_needed(lane))
+                weir__session_end(session, -ECONNABORTED);
+}
+
+/* -- what comes -- */
+
+static int
+receive_unsolicited(struct weir_session *session, const char *data, size_t size)
+{
+        if (!session->handler)
+                return -EPROTO;
+        int failed = weir__runtime_enter();
+        failed = failed ? failed : weir__message_deliver(session, data, size, WEIR_MATCH_NONE);
+        if (failed == -ENOMEM)
+                weir__runtime_leave();
+        return failed;
+}
+
+static struct weir__place *
+find_match(const struct weir__lane *lane, uint64_t id)
+{
+        const struct weir_protocol *protocol = lane->session.protocol;
+
+        if (id == WEIR_MATCH_NONE)
+                return NULL;
+        if (!weir__protocol_has_numbers(protocol) || (protocol->match && id == WEIR_MATCH_OLDEST))
+                return first_place(lane);
+        return find_place(lane, id);
+}
+
+static int
+receive(struct weir_session *session, const char *data, size_t size, uint64_t id)
+{
+        struct weir__lane *lane = lane_of(session);
+        struct weir__place *place = find_match(lane, id);
+        struct weir__ask *ask = place ? place->ask : NULL;
+
+        if (!place)
+                return receive_unsolicited(session, data, size);
+        lane->answered += lane->answered < UINT32_MAX;
+        if (!ask) {
+                leave_place(lane, place);
+                return 0;
+        }
+        if (weir__link_is_used(&ask->outgoing.writer.link)) /* an answer before the request */
+                return -EPROTO;
+        ask->body = weir__frame_body(session->protocol, size);
+        ask->reply = malloc(ask->body.size + 1);
+        leave_place(lane, place);
+        if (ask->reply) {
+                memcpy(ask->reply, data + ask->body.at, ask->body.size);
+                ask->reply[ask->body.size] = '\0';
+                weir__ask_set_stage(ask, WEIR_ASK_ANSWERED);
+        }
+        weir__ask_end(ask, ask->reply ? 0 : -ENOMEM);
+        return 0;
+}
+
+static bool
+expects(const struct weir_session *session)
+{
+        return lane_of(session)->count || session->handler;
+}
+
+/* -- limits -- */
+
+/* Without numbers a place without a request has no limit: its connection takes no more, and those behind it have their own. */
+static weir_nsec
+limit(struct weir_session *session)
+{
+        const struct weir__lane *lane = lane_of(session);
+        bool has_numbers = weir__protocol_has_numbers(session->protocol);
+        weir_nsec first = WEIR_FOREVER;
+
+        if (!lane->count)
+                return weir__clock_after(lane->idle_since, weir__protocol_limit(session->protocol->idle_limit, IDLE_LIMIT));
+        for (struct weir__link *link = weir__list_first(&lane->places); link; link = weir__list_next(&lane->places, link)) {
+                const struct weir__place *place = place_of(link);
+
+                if ((place->ask || has_numbers) && place->late_at < first)
+                        first = place->late_at;
+                if (place->ask)
+                        break; /* those behind it were sent later */
+        }
+        return first;
+}
+
+/* The reply may never come: then its place would be taken for ever. */
+static void
+give_up_place(struct weir__lane *lane, struct weir__place *place)
+{
+        leave_place(lane, place);
+        lane->is_retired = true;
+        leave_list(lane);
+}
+
+/* Without numbers the replies behind it cannot be told from its own. */
+static void
+late(struct weir_session *session)
+{
+        struct weir__lane *lane = lane_of(session);
+        weir_nsec now = weir__clock_now();
+
+        if (limit(session) > now)
+                return;
+        if (!lane->count) {
+                weir__session_end(session, 0);
+                return;
+        }
+        if (!weir__protocol_has_numbers(session->protocol)) {
+                weir__session_end(session, -ETIMEDOUT);
+                return;
+        }
+        for (struct weir__link *link = weir__list_first(&lane->places), *next; link && !session->is_over; link = next) {
+                struct weir__place *place = place_of(link);
+                struct weir__ask *ask = place->ask;
+
+                next = weir__list_next(&lane->places, link);
+                if (place->late_at > now)
+                        continue;
+                if (!ask) {
+                        give_up_place(lane, place);
+                        continue;
+                }
+                weir__lane_leave(ask);
+                weir__ask_end(ask, -ETIMEDOUT);
+        }
+}
+
+/* -- the end -- */
+
+static void
+settled(struct weir_session *session)
+{
+        struct weir__lane *lane = lane_of(session);
+
+        if (session->is_closing && !lane->is_retired)
+                weir__lane_retire(lane);
+        if (!session->is_over && lane->is_retired && (!lane->count || !is_needed(lane)))
+                weir__session_end(session, 0);
+        lane->endpoint->go_on(lane->endpoint);
+}
+
+/* The peer has closed a connection that was used before, and had not begun to answer.  So it may not have read the request. */
+static bool
+may_replay(const struct weir__lane *lane, const struct weir__ask *ask, bool is_first)
+{
+        const struct weir_session *session = &lane->session;
+        int status = session->status;
+        bool was_closed = status == -ECONNRESET || status == -EPIPE;
+
+        return was_closed && lane->answered && !ask->is_replayed && session->protocol->is_idempotent &&
+               !(is_first && (session->is_partial || session->partial_since));
+}
+
+/* Back to the front, in their order: from the last one on. */
+static void
+ended(struct weir_session *session)
+{
+        struct weir__lane *lane = lane_of(session);
+        struct weir_endpoint *endpoint = lane->endpoint;
+
+        leave_list(lane);
+        for (struct weir__place *place; !weir__list_is_empty(&lane->places);) {
+                place = place_of(lane->places.head.previous);
+                struct weir__ask *ask = place->ask;
+                bool is_replayed = ask && may_replay(lane, ask, first_place(lane) == place);
+
+                leave_place(lane, place);
+                if (is_replayed) {
+                        ask->is_replayed = true;
+                        weir__ask_set_stage(ask, WEIR_ASK_QUEUED);
+                        weir__list_prepend(&endpoint->waiting, &ask->waiting);
+                } else if (ask) {
+                        weir__ask_end(ask, session->status ? session->status : -ECONNRESET);
+                }
+        }
+        weir__link_remove(&lane->all);
+        weir__endpoint_count(endpoint, -1);
+        endpoint->go_on(endpoint);
+}
+
+static void
+free_lane(struct weir_session *session)
+{
+        struct weir_endpoint *endpoint = lane_of(session)->endpoint;
+
+        weir__free(lane_of(session), sizeof(struct weir__lane));
+        weir__endpoint_drop(endpoint);
+}
+
+static const struct weir__side client_side = {
+        .receive = receive,
+        .expects = expects,
+        .settled = settled,
+        .late = late,
+        .limit = limit,
+        .ended = ended,
+        .free = free_lane,
+        .cut = weir__session_cut,
+        .cut_messages = weir__messages_cut,
+};
+
+int
+weir__lane_begin(struct weir_endpoint *endpoint, struct weir_stream *stream)
+{
+        struct weir__lane *lane = weir__alloc(sizeof *lane);
+        const struct weir_protocol *protocol = endpoint->protocol;
+
+        if (!lane)
+                return -ENOMEM;
+        memset(lane, 0, sizeof *lane);
+        weir__session_init(&lane->session, &client_side, protocol);
+        lane->session.handler = protocol->unsolicited;
+        lane->session.handler_context = protocol->context;
+        lane->endpoint = endpoint;
+        lane->idle_since = weir__clock_now();
+        int failed = stream->transport.poller == endpoint->poller ? weir__session_open(&lane->session, stream) : -EXDEV;
+        if (failed) {
+                weir__free(lane, sizeof *lane);
+                return failed;
+        }
+        weir__endpoint_keep(endpoint);
+        weir__endpoint_count(endpoint, 1);
+        weir__list_append(&endpoint->lanes, &lane->all);
+        enter_list(lane);
+        weir__session_receive(&lane->session);
+        return 0;
+}

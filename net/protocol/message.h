@@ -1,0 +1,39 @@
+/* net/protocol/message.h: a message that has come: the task that a handler gets.
+ *
+ *     ready --> its handler, and the series that it asks for --> answered, on the owner --> its reply waits for those before
+ *           --> the reply is out --> freed */
+#ifndef WEIR_NET_MESSAGE_H
+#define WEIR_NET_MESSAGE_H
+
+#include "factory/task/series.h"
+#include "net/protocol/session.h"
+
+struct weir__message {
+        struct weir_task task; /* first */
+
+        /* Constant. */
+        struct weir_session *session;
+        uint64_t id;
+        size_t whole; /* bytes of this block */
+        struct weir__part body;
+
+        struct weir__link link;       /* in the session's replies, until its own may go out.  Owner */
+        bool is_answered;             /* owner */
+        int result;                   /* of the series; the owner's then */
+
+        char *packed; /* the reply; the series', then the owner's; or NULL */
+        size_t packed_size;
+        size_t spare; /* bytes behind the data, for a small reply */
+
+        /* Its series, once that is made, or WEIR__MESSAGE_CUT: written by an atomic exchange on both sides.  The second of them
+         * sees both values, and cancels the series, which is kept until the message is freed. */
+        _Atomic uintptr_t series_or_cut;
+
+        struct weir__outgoing reply; /* the owner's, once answered; not set before */
+
+        char data[];
+};
+
+#define WEIR__MESSAGE_CUT ((uintptr_t)1)
+
+#endif

@@ -1,0 +1,168 @@
+/* net/protocol/pool.c: the connections of an endpoint, and who gets one.
+ *
+ * Threads: endpoints are made on any thread.  The rest belongs to the owner of the endpoint's poller.
+ * Locks:   none.
+ *
+ * A request takes the connection that was used last among those that are idle; else one that has room in its pipeline, by turns;
+ * else it waits, and another connection is made for it, if there may be more.  A connection that is ready, whoever it was made
+ * for, goes to the request that has waited longest. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "kernel/base/phase.h"
+#include "net/protocol/endpoint.h"
+
+#define CONNECTIONS 16
+
+/* -- who gets a connection -- */
+
+static struct weir__ask *
+first_waiting(struct weir_endpoint *endpoint)
+{
+        struct weir__link *link = weir__list_first(&endpoint->waiting);
+
+        return link ? weir__container_of(link, struct weir__ask, waiting) : NULL;
+}
+
+static struct weir__lane *
+find_lane(struct weir_endpoint *endpoint)
+{
+        for (;;) {
+                struct weir__link *link = weir__list_first(&endpoint->idle);
+
+                link = link ? link : weir__list_first(&endpoint->busy);
+                struct weir__lane *lane = link ? weir__container_of(link, struct weir__lane, link) : NULL;
+                if (!lane || !lane->session.is_over)
+                        return lane;
+                weir__link_remove(link); /* its end is on its way */
+        }
+}
+
+static bool
+may_dial(const struct weir_endpoint *endpoint)
+{
+        unsigned most = endpoint->protocol->connections ? endpoint->protocol->connections : CONNECTIONS;
+
+        return atomic_load_explicit(&endpoint->connections, memory_order_relaxed) < most;
+}
+
+/* The first of those for whom no connection is being made. */
+static struct weir__ask *
+first_without_dial(struct weir_endpoint *endpoint)
+{
+        for (struct weir__link *link = weir__list_first(&endpoint->waiting); link;
+             link = weir__list_next(&endpoint->waiting, link)) {
+                struct weir__ask *ask = weir__container_of(link, struct weir__ask, waiting);
+
+                if (!ask->dial)
+                        return ask;
+        }
+        return NULL;
+}
+
+static void
+end_waiting(struct weir_endpoint *endpoint, int status)
+{
+        for (struct weir__ask *ask; (ask = first_waiting(endpoint));) {
+                weir__link_remove(&ask->waiting);
+                weir__dial_leave(ask);
+                weir__ask_end(ask, status);
+        }
+}
+
+static void
+dial_more(struct weir_endpoint *endpoint)
+{
+        struct weir__ask *ask;
+
+        while (may_dial(endpoint) && (ask = first_without_dial(endpoint))) {
+                int failed = weir__dial_begin(endpoint, ask);
+
+                if (failed) {
+                        weir__link_remove(&ask->waiting);
+                        weir__ask_end(ask, failed);
+                }
+        }
+}
+
+static void
+close_unused(struct weir_endpoint *endpoint)
+{
+        for (struct weir__link *link; (link = weir__list_first(&endpoint->idle));)
+                weir__lane_retire(weir__container_of(link, struct weir__lane, link));
+        for (struct weir__link *link; (link = weir__list_first(&endpoint->busy));)
+                weir__lane_retire(weir__container_of(link, struct weir__lane, link));
+        weir__dials_cancel(endpoint);
+}
+
+static void
+look(struct weir_endpoint *endpoint)
+{
+        struct weir__ask *ask;
+        struct weir__lane *lane;
+
+        if (weir__phase_is_stopping())
+                end_waiting(endpoint, -ESHUTDOWN);
+        while ((ask = first_waiting(endpoint)) && (lane = find_lane(endpoint))) {
+                weir__link_remove(&ask->waiting);
+                weir__dial_leave(ask);
+                weir__lane_send(lane, ask);
+        }
+        dial_more(endpoint);
+        if (!weir__endpoint_is_used(endpoint))
+                close_unused(endpoint);
+}
+
+static void
+go_on(struct weir_endpoint *endpoint)
+{
+        endpoint->must_go_on = true;
+        if (endpoint->is_going_on)
+                return;
+        endpoint->is_going_on = true;
+        while (endpoint->must_go_on) {
+                endpoint->must_go_on = false;
+                look(endpoint);
+        }
+        endpoint->is_going_on = false;
+}
+
+/* -- the public face -- */
+
+static weir_endpoint *
+new_endpoint(const char *address, weir_tls *tls, const char *name, const struct weir_protocol *protocol, const char *call)
+{
+        struct weir_endpoint *endpoint = weir__protocol_check(protocol, call) ? NULL : weir__endpoint_new();
+
+        if (!endpoint) {
+                errno = weir__protocol_check(protocol, call) ? EINVAL : ENOMEM;
+                return NULL;
+        }
+        endpoint->address = strdup(address ? address : "");
+        endpoint->name = name ? strdup(name) : NULL;
+        endpoint->tls = weir_tls_ref(tls);
+        endpoint->protocol = protocol;
+        endpoint->go_on = go_on;
+        if (endpoint->address && (!name || endpoint->name))
+                return endpoint;
+        weir__endpoint_drop(endpoint);
+        errno = ENOMEM;
+        return NULL;
+}
+
+weir_endpoint *
+weir_endpoint_new(const char *address, const struct weir_protocol *protocol)
+{
+        return new_endpoint(address, NULL, NULL, protocol, "weir_endpoint_new");
+}
+
+weir_endpoint *
+weir_endpoint_tls_new(const char *address, weir_tls *tls, const char *name, const struct weir_protocol *protocol)
+{
+        if (!tls) {
+                errno = ENOMEM;
+                return NULL;
+        }
+        return new_endpoint(address, tls, name, protocol, "weir_endpoint_tls_new");
+}

@@ -1,0 +1,745 @@
+/* test/protocol_client_test.c: the client's side of own protocols: endpoints, their connections and requests. */
+#include "test/protocol_fixture.h"
+
+#define MOST 64
+
+static int listener;
+static weir_endpoint *endpoint;
+static unsigned fds_before;
+
+static const struct weir_protocol lines = {
+        .size = sizeof lines, .delimiter = "\n", .delimiter_size = 1, .bare = true, .connections = 2};
+static const struct weir_protocol piped = {
+        .size = sizeof piped, .delimiter = "\n", .delimiter_size = 1, .bare = true, .connections = 1, .depth = 4};
+static const struct weir_protocol numbered = {.size = sizeof numbered,
+                                              .delimiter = "\n",
+                                              .delimiter_size = 1,
+                                              .bare = true,
+                                              .connections = 1,
+                                              .depth = 4,
+                                              .id_width = 1};
+
+static void
+begin(const struct weir_protocol *protocol)
+{
+        struct sockaddr_un name = {.sun_family = AF_UNIX};
+        char text[64];
+        static unsigned number;
+
+        forget_heard();
+        int size = snprintf(text, sizeof text, "unix:@weir-protocol-%d-%u", getpid(), number++);
+        memcpy(name.sun_path + 1, text + 6, (size_t)size - 6);
+        listener = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+        CU_ASSERT_EQUAL_FATAL(bind(listener, (struct sockaddr *)&name,
+                                   (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)size - 6)),
+                              0);
+        CU_ASSERT_EQUAL_FATAL(listen(listener, MOST), 0);
+        weir_test_begin_virtual();
+        endpoint = weir_endpoint_new(text, protocol);
+        CU_ASSERT_PTR_NOT_NULL_FATAL(endpoint);
+        weir_test_pass(0);
+        fds_before = weir_test_entries_of("/proc/self/fd");
+}
+
+static void
+end(void)
+{
+        weir_endpoint_unref(endpoint);
+        weir_test_pass(0);
+        CU_ASSERT_EQUAL(weir_test_entries_of("/proc/self/fd"), fds_before);
+        weir_test_end();
+        close(listener);
+}
+
+/* The next connection; -1: there is none. */
+static int
+take(void)
+{
+        return accept4(listener, NULL, NULL, SOCK_CLOEXEC);
+}
+
+static int
+must_take(void)
+{
+        int fd = take();
+
+        CU_ASSERT_FATAL(fd >= 0);
+        return fd;
+}
+
+/* -- requests that record what they saw -- */
+
+struct asked {
+        struct weir_test_record record;
+        char reply[64];
+        enum weir_ask_stage stage;
+        weir_series *series;
+};
+
+static void
+see(weir_task *ask, void *context)
+{
+        struct asked *asked = context;
+        size_t size;
+        const char *reply = weir_ask_reply(ask, &size);
+
+        CU_ASSERT_EQUAL(reply[size], '\0');
+        snprintf(asked->reply, sizeof asked->reply, "%s", reply);
+        asked->stage = weir_ask_stage(ask);
+        weir_test_note(&asked->record, weir_task_status(ask));
+}
+
+static void
+ask(struct asked *asked, const char *text)
+{
+        *asked = (struct asked){0};
+        asked->series = weir_series_ref(weir_series_new(NULL, NULL));
+        weir_series_push(asked->series, weir_test_recorded(weir_ask_new(endpoint, text, strlen(text), see, asked)));
+        CU_ASSERT_EQUAL(weir_series_start(asked->series), 0);
+        weir_test_pass(0);
+}
+
+static void
+cancel(struct asked *asked)
+{
+        weir_series_cancel(asked->series);
+        weir_test_pass(0);
+}
+
+static void
+answer(int peer, const char *text)
+{
+        put(peer, text);
+        weir_test_pass(0);
+}
+
+static void
+hang_up(int peer)
+{
+        close(peer);
+        weir_test_pass(0);
+}
+
+#define SAW(asked, status_, reply_, stage_)                       \
+        do {                                                      \
+                WEIR_TEST_CALLED(&(asked)->record, (status_));    \
+                CU_ASSERT_STRING_EQUAL((asked)->reply, (reply_)); \
+                CU_ASSERT_EQUAL((asked)->stage, (stage_));        \
+                weir_series_unref((asked)->series);               \
+        } while (0)
+#define ANSWERED(asked, reply_) SAW(asked, 0, reply_, WEIR_ASK_ANSWERED)
+#define WAITS(asked)            CU_ASSERT_EQUAL((asked)->record.calls, 0)
+
+/* -- the pool -- */
+
+static void
+a_request_gets_its_reply(void)
+{
+        struct asked asked;
+
+        begin(&lines);
+        ask(&asked, "hello");
+        int peer = must_take();
+        GOT(peer, "hello\n");
+        WAITS(&asked);
+        answer(peer, "wor");
+        WAITS(&asked);
+        answer(peer, "ld\n");
+        ANSWERED(&asked, "world");
+        ask(&asked, "again");
+        CU_ASSERT_EQUAL(take(), -1); /* on the same connection */
+        GOT(peer, "again\n");
+        answer(peer, "\n");
+        ANSWERED(&asked, "");
+        CU_ASSERT_EQUAL(weir_endpoint_connections(endpoint), 1);
+        close(peer);
+        end();
+}
+
+static void
+requests_wait_in_order_for_few_connections(void)
+{
+        struct asked asked[8];
+        char text[2] = "0";
+
+        begin(&lines);
+        for (unsigned i = 0; i < 8; i++, text[0]++)
+                ask(&asked[i], text);
+        CU_ASSERT_EQUAL(weir_endpoint_connections(endpoint), 2);
+        int first = must_take(), second = must_take();
+        CU_ASSERT_EQUAL(take(), -1);
+        GOT(first, "0\n");
+        GOT(second, "1\n");
+        for (unsigned i = 0; i < 6; i++) {
+                char expected[3] = {(char)('2' + i), '\n', '\0'};
+                int peer = i % 2 ? second : first;
+
+                answer(peer, "x\n");
+                GOT(peer, expected);
+        }
+        answer(first, "x\n");
+        answer(second, "x\n");
+        for (unsigned i = 0; i < 8; i++)
+                ANSWERED(&asked[i], "x");
+        close(first);
+        close(second);
+        end();
+}
+
+static void
+an_idle_connection_is_closed_after_a_time(void)
+{
+        struct asked asked;
+
+        begin(&lines);
+        ask(&asked, "x");
+        int peer = must_take();
+        GOT(peer, "x\n");
+        answer(peer, "y\n");
+        ANSWERED(&asked, "y");
+        weir_test_pass(WEIR_SEC(49));
+        GOT(peer, "");
+        weir_test_pass(WEIR_SEC(2));
+        GOT(peer, "<end>");
+        CU_ASSERT_EQUAL(weir_endpoint_connections(endpoint), 0);
+        close(peer);
+        weir_test_pass(WEIR_SEC(10));
+        end();
+}
+
+static void
+a_byte_or_an_end_closes_an_idle_connection(void)
+{
+        struct asked asked;
+
+        begin(&lines);
+        for (unsigned i = 0; i < 3; i++) {
+                ask(&asked, "x");
+                int peer = must_take();
+                if (i < 2)
+                        GOT(peer, "x\n");
+                answer(peer, i < 2 ? "y\n" : "y\nz"); /* the last: behind the reply */
+                ANSWERED(&asked, "y");
+                if (i == 0)
+                        answer(peer, "z");
+                else if (i == 1)
+                        shutdown(peer, SHUT_WR);
+                weir_test_pass(0);
+                CU_ASSERT_EQUAL(weir_endpoint_connections(endpoint), 0);
+                close(peer);
+                weir_test_pass(WEIR_SEC(60));
+        }
+        end();
+}
+
+/* -- pipelining and matching -- */
+
+static void
+replies_come_in_the_order_of_a_pipeline(void)
+{
+        struct asked asked[6];
+
+        begin(&piped);
+        for (unsigned i = 0; i < 6; i++)
+                ask(&asked[i], "x");
+        int peer = must_take();
+        GOT(peer, "x\nx\nx\nx\n");
+        answer(peer, "1\n2\n3");
+        GOT(peer, "x\nx\n");
+        answer(peer, "\n4\n5\n6\n");
+        for (unsigned i = 0; i < 6; i++) {
+                char expected[2] = {(char)('1' + i), '\0'};
+
+                ANSWERED(&asked[i], expected);
+        }
+        close(peer);
+        end();
+}
+
+static void
+numbers_match_replies_in_any_order(void)
+{
+        struct asked asked[3], refused;
+
+        begin(&numbered);
+        for (unsigned i = 0; i < 3; i++)
+                ask(&asked[i], "?x");
+        int peer = must_take();
+        GOT(peer, "\1x\n\2x\n\3x\n");
+        answer(peer, "\2b\n");
+        ANSWERED(&asked[1], "\2b");
+        answer(peer, "\3c\n\1a\n");
+        ANSWERED(&asked[0], "\1a");
+        ANSWERED(&asked[2], "\3c");
+        CU_ASSERT_EQUAL(weir_task_start(weir_ask_new(endpoint, "", 0, NULL, NULL)), 0); /* the delimiter is its number */
+        weir_test_pass(0);
+        got(peer, NULL);
+        ask(&refused, "?y");
+        answer(peer, "\11x\n"); /* nobody waits for that */
+        SAW(&refused, -EPROTO, "", WEIR_ASK_WAITING);
+        close(peer);
+        end();
+}
+
+static uint64_t
+match_letter(const void *message, size_t size, void *context)
+{
+        const char *text = message;
+
+        (void)context;
+        return !size || *text == '+' ? WEIR_MATCH_NONE : *text == '.' ? WEIR_MATCH_OLDEST : (uint64_t)*text;
+}
+
+static void
+a_function_matches_and_tells_pushes(void)
+{
+        struct weir_protocol own = {.size = sizeof own,
+                                    .delimiter = "\n",
+                                    .delimiter_size = 1,
+                                    .bare = true,
+                                    .connections = 1,
+                                    .depth = 4,
+                                    .match = match_letter,
+                                    .unsolicited = echo_later};
+        struct asked asked[3];
+
+        begin(&own);
+        ask(&asked[0], "a");
+        ask(&asked[1], "b");
+        int peer = must_take();
+        GOT(peer, "a\nb\n");
+        answer(peer, "b1\n+p-\n+q\n.2\n");
+        ANSWERED(&asked[1], "b1");
+        ANSWERED(&asked[0], ".2");
+        HEARD("+p-|+q|");
+        GOT(peer, "+q\n"); /* a push may be answered */
+        ask(&asked[0], "a");
+        ask(&asked[1], "a");
+        SAW(&asked[1], -EEXIST, "", WEIR_ASK_QUEUED);
+        answer(peer, "+r-\n");
+        HEARD("+r-|");
+        answer(peer, "a\n");
+        ANSWERED(&asked[0], "a");
+        close(peer);
+        weir_test_pass(0);
+        end();
+}
+
+/* -- hello -- */
+
+static void
+log_in(weir_stream *stream, weir_series *series, void *context)
+{
+        (void)context;
+        weir_series_push(series, weir_stream_write_new(stream, "USER\n", 5, NULL, NULL));
+        weir_series_push(series, weir_stream_read_until_new(stream, "\n", 1, 100, NULL, NULL));
+}
+
+static void
+a_hello_comes_before_the_first_request(void)
+{
+        struct weir_protocol polite = lines;
+        struct asked asked, failed, late;
+
+        polite.hello = log_in;
+        polite.connections = 1;
+        begin(&polite);
+        ask(&asked, "x");
+        int peer = must_take();
+        GOT(peer, "USER\n");
+        answer(peer, "OK\n");
+        GOT(peer, "x\n");
+        answer(peer, "y\n");
+        ANSWERED(&asked, "y");
+        hang_up(peer);
+        ask(&failed, "x");
+        peer = must_take();
+        GOT(peer, "USER\n");
+        hang_up(peer);
+        SAW(&failed, -EPIPE, "", WEIR_ASK_HELLO);
+        ask(&late, "x");
+        peer = must_take();
+        weir_test_pass(WEIR_SEC(10));
+        SAW(&late, -ETIMEDOUT, "", WEIR_ASK_HELLO);
+        hang_up(peer);
+        CU_ASSERT_EQUAL(weir_endpoint_connections(endpoint), 0);
+        end();
+}
+
+/* -- cancel, in each stage -- */
+
+static void
+a_cancel_while_it_waits_leaves_the_queue(void)
+{
+        struct weir_protocol single = lines;
+        struct asked first, second, third;
+
+        single.connections = 1;
+        begin(&single);
+        ask(&first, "1");
+        ask(&second, "2");
+        ask(&third, "3");
+        int peer = must_take();
+        cancel(&second);
+        SAW(&second, -ECANCELED, "", WEIR_ASK_QUEUED);
+        GOT(peer, "1\n");
+        answer(peer, "x\n");
+        ANSWERED(&first, "x");
+        GOT(peer, "3\n");
+        answer(peer, "y\n");
+        ANSWERED(&third, "y");
+        close(peer);
+        end();
+}
+
+static void
+a_cancel_in_the_hello_closes_it(void)
+{
+        struct weir_protocol polite = lines;
+        struct asked asked;
+
+        polite.hello = log_in;
+        begin(&polite);
+        ask(&asked, "x");
+        int peer = must_take();
+        GOT(peer, "USER\n");
+        cancel(&asked);
+        SAW(&asked, -ECANCELED, "", WEIR_ASK_HELLO);
+        CU_ASSERT_EQUAL(weir_endpoint_connections(endpoint), 0);
+        hang_up(peer);
+        end();
+}
+
+static void
+a_cancel_of_what_was_sent_closes_its_connection(void)
+{
+        struct asked asked, other;
+
+        begin(&lines);
+        ask(&asked, "x");
+        int peer = must_take();
+        GOT(peer, "x\n");
+        cancel(&asked);
+        SAW(&asked, -ECANCELED, "", WEIR_ASK_WAITING);
+        CU_ASSERT_EQUAL(weir_endpoint_connections(endpoint), 0);
+        hang_up(peer);
+        ask(&other, "y");
+        peer = must_take();
+        GOT(peer, "y\n");
+        answer(peer, "z\n");
+        ANSWERED(&other, "z");
+        close(peer);
+        end();
+}
+
+static void
+a_cancel_in_a_pipeline_lets_the_others_live(void)
+{
+        struct asked first, second, third, later;
+
+        begin(&piped);
+        ask(&first, "1");
+        ask(&second, "2");
+        ask(&third, "3");
+        int peer = must_take();
+        cancel(&second);
+        SAW(&second, -ECANCELED, "", WEIR_ASK_WAITING);
+        ask(&later, "4"); /* waits for another connection, and there may be no other */
+        GOT(peer, "1\n2\n3\n");
+        answer(peer, "a\nb\nc\n");
+        ANSWERED(&first, "a");
+        ANSWERED(&third, "c");
+        GOT(peer, "<end>");
+        close(peer);
+        peer = must_take();
+        GOT(peer, "4\n");
+        answer(peer, "d\n");
+        ANSWERED(&later, "d");
+        close(peer);
+        end();
+}
+
+static void
+with_numbers_a_late_reply_is_thrown_away(void)
+{
+        struct asked first, second;
+
+        begin(&numbered);
+        ask(&first, "?1");
+        int peer = must_take();
+        cancel(&first);
+        SAW(&first, -ECANCELED, "", WEIR_ASK_WAITING);
+        ask(&second, "?2");
+        GOT(peer, "\0011\n\0022\n");
+        answer(peer, "\1a\n\2b\n");
+        ANSWERED(&second, "\2b");
+        CU_ASSERT_EQUAL(weir_endpoint_connections(endpoint), 1);
+        close(peer);
+        end();
+}
+
+static void
+late_replies_that_never_come_give_their_places_back(void)
+{
+        struct asked asked[4], other;
+
+        begin(&numbered);
+        for (unsigned i = 0; i < 4; i++)
+                ask(&asked[i], "?x");
+        int peer = must_take();
+        for (unsigned i = 0; i < 4; i++) {
+                cancel(&asked[i]);
+                SAW(&asked[i], -ECANCELED, "", WEIR_ASK_WAITING);
+        }
+        ask(&other, "?y"); /* all places are taken */
+        weir_test_pass(WEIR_SEC(59));
+        WAITS(&other);
+        CU_ASSERT_EQUAL(take(), -1);
+        weir_test_pass(WEIR_SEC(2));
+        close(peer);
+        peer = must_take();
+        GOT(peer, "\1y\n");
+        answer(peer, "\1z\n");
+        ANSWERED(&other, "\1z");
+        close(peer);
+        end();
+}
+
+static void
+a_cancel_of_half_a_request_breaks_its_connection(void)
+{
+        static char bytes[(1 << 20) - 8];
+        struct asked large = {0}, small;
+
+        begin(&piped);
+        memset(bytes, 'x', sizeof bytes);
+        large.series = weir_series_ref(weir_series_new(NULL, NULL));
+        weir_series_push(large.series, weir_test_recorded(weir_ask_new(endpoint, bytes, sizeof bytes, see, &large)));
+        weir_series_start(large.series);
+        weir_test_pass(0);
+        int peer = must_take();
+        ask(&small, "s");
+        cancel(&small); /* of which nothing is out */
+        SAW(&small, -ECANCELED, "", WEIR_ASK_SENDING);
+        WAITS(&large);
+        ask(&small, "s");
+        cancel(&large);
+        SAW(&large, -ECANCELED, "", WEIR_ASK_SENDING);
+        SAW(&small, -ECONNABORTED, "", WEIR_ASK_SENDING);
+        hang_up(peer);
+        end();
+}
+
+/* -- limits -- */
+
+static void
+limits_tell_their_stage(void)
+{
+        struct asked asked, queued;
+        static char bytes[(1 << 20) - 8];
+
+        begin(&lines);
+        ask(&asked, "x");
+        weir_series_set_deadline(asked.series, WEIR_SEC(3));
+        weir_test_pass(WEIR_SEC(4));
+        SAW(&asked, -ETIMEDOUT, "", WEIR_ASK_WAITING);
+        hang_up(must_take());
+        ask(&asked, "x");
+        int peer = must_take();
+        weir_test_pass(WEIR_SEC(59));
+        WAITS(&asked);
+        weir_test_pass(WEIR_SEC(2));
+        SAW(&asked, -ETIMEDOUT, "", WEIR_ASK_WAITING);
+        hang_up(peer);
+        memset(bytes, 'x', sizeof bytes);
+        asked = (struct asked){.series = weir_series_ref(weir_series_new(NULL, NULL))};
+        weir_series_push(asked.series, weir_test_recorded(weir_ask_new(endpoint, bytes, sizeof bytes, see, &asked)));
+        weir_series_start(asked.series);
+        weir_test_pass(WEIR_SEC(31));
+        SAW(&asked, -ETIMEDOUT, "", WEIR_ASK_SENDING);
+        hang_up(must_take());
+        struct asked busy[2];
+        ask(&busy[0], "x");
+        ask(&busy[1], "x");
+        ask(&queued, "x");
+        weir_series_set_deadline(queued.series, WEIR_SEC(1));
+        weir_test_pass(WEIR_SEC(1));
+        SAW(&queued, -ETIMEDOUT, "", WEIR_ASK_QUEUED);
+        cancel(&busy[0]);
+        cancel(&busy[1]);
+        SAW(&busy[0], -ECANCELED, "", WEIR_ASK_WAITING);
+        SAW(&busy[1], -ECANCELED, "", WEIR_ASK_WAITING);
+        hang_up(must_take());
+        hang_up(must_take());
+        end();
+}
+
+static void
+with_numbers_a_late_request_ends_alone(void)
+{
+        struct asked first, second;
+
+        begin(&numbered);
+        ask(&first, "?1");
+        int peer = must_take();
+        weir_test_pass(WEIR_SEC(30));
+        ask(&second, "?2");
+        weir_test_pass(WEIR_SEC(30));
+        SAW(&first, -ETIMEDOUT, "", WEIR_ASK_WAITING);
+        WAITS(&second);
+        answer(peer, "\1a\n\2b\n");
+        ANSWERED(&second, "\2b");
+        close(peer);
+        end();
+}
+
+static void
+nobody_listens(void)
+{
+        struct asked asked;
+        weir_endpoint *other = weir_endpoint_new("unix:/nowhere/at/all", &lines), *wrong = weir_endpoint_new("!", &lines);
+
+        begin(&lines);
+        weir_endpoint *own = endpoint;
+        endpoint = other;
+        ask(&asked, "x");
+        SAW(&asked, -ENOENT, "", WEIR_ASK_CONNECTING);
+        CU_ASSERT_EQUAL(weir_endpoint_connections(other), 0);
+        endpoint = wrong;
+        ask(&asked, "x");
+        SAW(&asked, -EINVAL, "", WEIR_ASK_CONNECTING);
+        weir_endpoint_unref(other);
+        weir_endpoint_unref(wrong);
+        endpoint = own;
+        end();
+}
+
+/* -- a connection that is lost -- */
+
+static void
+a_request_is_replayed_once_on_another_connection(void)
+{
+        struct weir_protocol again = lines;
+        struct asked asked;
+
+        again.is_idempotent = true;
+        begin(&again);
+        ask(&asked, "x");
+        int peer = must_take();
+        GOT(peer, "x\n");
+        hang_up(peer); /* not on a fresh connection */
+        SAW(&asked, -ECONNRESET, "", WEIR_ASK_WAITING);
+        ask(&asked, "x");
+        peer = must_take();
+        GOT(peer, "x\n");
+        answer(peer, "y\n");
+        ANSWERED(&asked, "y");
+        ask(&asked, "z");
+        GOT(peer, "z\n");
+        hang_up(peer);
+        WAITS(&asked);
+        peer = must_take();
+        GOT(peer, "z\n");
+        answer(peer, "w\n");
+        ANSWERED(&asked, "w");
+        ask(&asked, "z");
+        GOT(peer, "z\n");
+        answer(peer, "a byte of the reply");
+        hang_up(peer);
+        SAW(&asked, -ECONNRESET, "", WEIR_ASK_WAITING);
+        end();
+}
+
+static void
+a_bad_reply_is_told(void)
+{
+        struct weir_protocol tight = lines;
+        struct asked asked;
+
+        tight.max_message = 8;
+        begin(&tight);
+        ask(&asked, "x");
+        int peer = must_take();
+        answer(peer, "0123456789");
+        SAW(&asked, -EMSGSIZE, "", WEIR_ASK_WAITING);
+        hang_up(peer);
+        CU_ASSERT_EQUAL(weir_task_start(weir_ask_new(endpoint, "0123456789", 10, NULL, NULL)), -EMSGSIZE);
+        CU_ASSERT_EQUAL(weir_task_start(weir_ask_new(endpoint, "0\n1", 3, NULL, NULL)), -EINVAL);
+        CU_ASSERT_EQUAL(weir_task_start(weir_ask_new(NULL, "0", 1, NULL, NULL)), -ENOMEM);
+        CU_ASSERT_PTR_NULL(weir_ask_reply(NULL, NULL));
+        CU_ASSERT_EQUAL(weir_ask_stage(NULL), WEIR_ASK_QUEUED);
+        end();
+}
+
+/* -- the end -- */
+
+static void
+shutdown_ends_each_stage(void)
+{
+        struct asked asked[3];
+
+        begin(&lines);
+        for (unsigned i = 0; i < 3; i++)
+                ask(&asked[i], "x");
+        weir_test_end();
+        for (unsigned i = 0; i < 3; i++)
+                SAW(&asked[i], -ESHUTDOWN, "", i < 2 ? WEIR_ASK_WAITING : WEIR_ASK_QUEUED);
+        weir_endpoint_unref(endpoint);
+        CU_ASSERT_PTR_NULL(weir_endpoint_new("x", NULL));
+        CU_ASSERT_EQUAL(errno, EINVAL);
+        CU_ASSERT_PTR_NULL(weir_endpoint_tls_new("x", NULL, NULL, &lines));
+        CU_ASSERT_EQUAL(weir_endpoint_connections(NULL), 0);
+        close(listener);
+}
+
+static void
+the_last_reference_closes_what_is_idle(void)
+{
+        struct asked asked;
+
+        begin(&lines);
+        ask(&asked, "x");
+        int peer = must_take();
+        GOT(peer, "x\n");
+        weir_endpoint_ref(endpoint);
+        weir_endpoint_unref(endpoint);
+        weir_endpoint_unref(endpoint); /* the request has its own */
+        weir_test_pass(0);
+        answer(peer, "y\n");
+        ANSWERED(&asked, "y");
+        GOT(peer, "<end>");
+        hang_up(peer);
+        endpoint = NULL;
+        end();
+}
+
+int
+main(void)
+{
+        static const struct weir_test tests[] = {
+                WEIR_TEST(a_request_gets_its_reply),
+                WEIR_TEST(requests_wait_in_order_for_few_connections),
+                WEIR_TEST(an_idle_connection_is_closed_after_a_time),
+                WEIR_TEST(a_byte_or_an_end_closes_an_idle_connection),
+                WEIR_TEST(replies_come_in_the_order_of_a_pipeline),
+                WEIR_TEST(numbers_match_replies_in_any_order),
+                WEIR_TEST(a_function_matches_and_tells_pushes),
+                WEIR_TEST(a_hello_comes_before_the_first_request),
+                WEIR_TEST(a_cancel_while_it_waits_leaves_the_queue),
+                WEIR_TEST(a_cancel_in_the_hello_closes_it),
+                WEIR_TEST(a_cancel_of_what_was_sent_closes_its_connection),
+                WEIR_TEST(a_cancel_in_a_pipeline_lets_the_others_live),
+                WEIR_TEST(with_numbers_a_late_reply_is_thrown_away),
+                WEIR_TEST(late_replies_that_never_come_give_their_places_back),
+                WEIR_TEST(a_cancel_of_half_a_request_breaks_its_connection),
+                WEIR_TEST(limits_tell_their_stage),
+                WEIR_TEST(with_numbers_a_late_request_ends_alone),
+                WEIR_TEST(nobody_listens),
+                WEIR_TEST(a_request_is_replayed_once_on_another_connection),
+                WEIR_TEST(a_bad_reply_is_told),
+                WEIR_TEST(shutdown_ends_each_stage),
+                WEIR_TEST(the_last_reference_closes_what_is_idle),
+        };
+
+        return weir_test_main("protocol_client", tests, sizeof tests / sizeof *tests);
+}

@@ -1,0 +1,259 @@
+/* test/protocol_storm_test.c: own protocols on several threads: requests, cancels, pushes, closes; and memory that runs out. */
+#include "test/protocol_fixture.h"
+
+#define THREADS 3
+
+static const struct weir_protocol *protocol;
+static weir_stream_server *server;
+static weir_endpoint *endpoint;
+static _Atomic unsigned answered, cancelled, failed, under_way, serving;
+
+/* -- the server -- */
+
+/* Some replies come late, some are pushes, and some connections are closed. */
+static void
+answer(weir_task *message, void *context)
+{
+        size_t size;
+        const char *data = weir_message_data(message, &size);
+        unsigned what = (unsigned char)data[size - 1];
+
+        (void)context;
+        if (weir_task_status(message) != 0)
+                return;
+        CU_ASSERT_EQUAL(weir_message_reply(message, data, size), 0);
+        if (what % 8 == 0)
+                weir_series_push(weir_series_of(message), weir_timer_new(WEIR_USEC(what * 10), NULL, NULL));
+        if (what % 32 == 1 && protocol->id_width)
+                weir_task_start(weir_session_send_new(weir_message_session(message), data, size, NULL, NULL));
+        if (what % 64 == 2)
+                weir_session_close(weir_message_session(message));
+}
+
+static void
+served(weir_task *task, void *context)
+{
+        (void)task;
+        (void)context;
+        atomic_fetch_sub(&serving, 1);
+}
+
+static void
+on_connection(weir_stream *stream, weir_series *series, void *context)
+{
+        atomic_fetch_add(&serving, 1);
+        weir_series_push(series, weir_protocol_serve_new(stream, protocol, answer, served, context));
+}
+
+/* -- clients -- */
+
+static void
+note(weir_task *ask, void *context)
+{
+        size_t size;
+        const char *reply = weir_ask_reply(ask, &size);
+        int status = weir_task_status(ask);
+
+        if (status == 0)
+                CU_ASSERT(size == (size_t)(uintptr_t)context && reply[size - 1] == (char)(uintptr_t)context);
+        atomic_fetch_add(status == 0 ? &answered : status == -ECANCELED ? &cancelled : &failed, 1);
+        atomic_fetch_sub(&under_way, 1);
+}
+
+static void
+see_push(weir_task *message, void *context)
+{
+        size_t size;
+
+        (void)context;
+        weir_message_data(message, &size);
+        CU_ASSERT(size >= 2);
+}
+
+static void *
+ask_many(void *seed)
+{
+        struct weir_test_random random;
+        char text[300] = "";
+
+        random = (struct weir_test_random){.state = weir_test_seed() + (uintptr_t)seed};
+        for (unsigned i = 0; i < (WEIR_TEST_SANITIZED ? 3000 : 20000); i++) {
+                unsigned size = 2 + (unsigned)weir_test_random_below(&random, 250);
+                weir_series *series = weir_series_ref(weir_series_new(NULL, NULL));
+
+                text[size - 1] = (char)size;
+                while (atomic_load(&under_way) > 200)
+                        weir_test_sleep(10000);
+                atomic_fetch_add(&under_way, 1);
+                weir_series_push(series, weir_ask_new(endpoint, text, size, note, (void *)(uintptr_t)size));
+                weir_series_start(series);
+                if (weir_test_random_below(&random, 8) == 0)
+                        weir_series_cancel(series);
+                weir_series_unref(series);
+        }
+        return NULL;
+}
+
+static void
+begin(const struct weir_protocol *with)
+{
+        char address[64];
+
+        protocol = with;
+        answered = cancelled = failed = under_way = serving = 0;
+        weir_test_begin_real(2);
+        server = weir_stream_server_new(NULL, on_connection, NULL);
+        CU_ASSERT_EQUAL_FATAL(weir_stream_server_start(server, "127.0.0.1:0"), 0);
+        snprintf(address, sizeof address, "127.0.0.1:%d", weir_stream_server_port(server));
+        endpoint = weir_endpoint_new(address, protocol);
+        CU_ASSERT_PTR_NOT_NULL_FATAL(endpoint);
+}
+
+static void
+end(void)
+{
+        weir_endpoint_unref(endpoint);
+        CU_ASSERT_EQUAL(weir_stream_server_stop(server, WEIR_TEST_TOLERANCE), 0);
+        CU_ASSERT_EQUAL(atomic_load(&serving), 0); /* all connections are closed */
+        weir_stream_server_free(server);
+        weir_test_end();
+}
+
+static void
+storm(const struct weir_protocol *with)
+{
+        pthread_t threads[THREADS];
+
+        begin(with); /* what the library opens once, it has open from here on */
+        end();
+        unsigned fds = weir_test_entries_of("/proc/self/fd");
+        begin(with);
+        for (uintptr_t i = 0; i < THREADS; i++)
+                pthread_create(&threads[i], NULL, ask_many, (void *)(i + 1));
+        for (unsigned i = 0; i < THREADS; i++)
+                pthread_join(threads[i], NULL);
+        for (unsigned i = 0; i < 30000 && atomic_load(&under_way); i++)
+                weir_test_sleep(1000000);
+        CU_ASSERT_EQUAL(atomic_load(&under_way), 0);
+        CU_ASSERT(atomic_load(&answered) > atomic_load(&cancelled));
+        end();
+        CU_ASSERT_EQUAL(weir_test_entries_of("/proc/self/fd"), fds);
+}
+
+static const struct weir_protocol in_order = {
+        .size = sizeof in_order, .length_width = 2, .length_adjust = 2, .bare = true, .depth = 8, .connections = 4};
+static const struct weir_protocol numbered = {.size = sizeof numbered,
+                                              .length_width = 2,
+                                              .length_adjust = 2,
+                                              .bare = true,
+                                              .id_at = 2,
+                                              .id_width = 1,
+                                              .depth = 16,
+                                              .connections = 3,
+                                              .unsolicited = see_push};
+
+static void
+note_status(weir_task *task, void *status)
+{
+        *(int *)status = weir_task_status(task);
+}
+
+static void
+a_storm_in_order_leaves_nothing_behind(void)
+{
+        storm(&in_order);
+}
+
+static void
+a_storm_with_numbers_leaves_nothing_behind(void)
+{
+        storm(&numbered);
+}
+
+/* -- a server that stops -- */
+
+static int
+ask_once(void)
+{
+        int status = 1;
+
+        CU_ASSERT_EQUAL(weir_task_run(weir_ask_new(endpoint, "??x", 3, note_status, &status)), status);
+        return status;
+}
+
+/* Idle connections do not hold it up. */
+static void
+a_stop_closes_what_is_idle(void)
+{
+        begin(&in_order);
+        CU_ASSERT_EQUAL(ask_once(), 0);
+        int64_t began = weir_test_now();
+        CU_ASSERT_EQUAL(weir_stream_server_stop(server, WEIR_TEST_TOLERANCE), 0);
+        CU_ASSERT(weir_test_now() - began < WEIR_TEST_TOLERANCE);
+        int late = ask_once();
+        CU_ASSERT(late == -ECONNREFUSED || late == -ECONNRESET); /* the client may not have seen the end */
+        end();
+}
+
+/* -- a frame function that blocks -- */
+
+static _Atomic bool blocks;
+static struct weir_test_latch frame_began, frame_opened;
+
+static ssize_t
+frame_that_blocks(const void *data, size_t size, void *context)
+{
+        (void)data;
+        (void)context;
+        if (atomic_exchange(&blocks, false)) {
+                weir_test_latch_count_down(&frame_began);
+                weir_test_latch_wait(&frame_opened);
+        }
+        return size < 4 ? 0 : 4;
+}
+
+static const struct weir_protocol blocking = {.size = sizeof blocking, .frame = frame_that_blocks};
+
+/* Of one poller: without the watchdog the timer could not run. */
+static void
+a_frame_function_that_blocks_loses_the_poller(void)
+{
+        struct weir_config config = WEIR_CONFIG_DEFAULT;
+        struct weir_test_record timer = {0}, serve = {0};
+        int ends[2];
+        char back[8];
+
+        config.pollers = 1;
+        CU_ASSERT_EQUAL_FATAL(weir_init(&config), 0);
+        CU_ASSERT_EQUAL_FATAL(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends), 0);
+        weir_test_latch_init(&frame_began, 1);
+        weir_test_latch_init(&frame_opened, 1);
+        blocks = true;
+        forget_heard();
+        weir_stream *stream = weir_stream_of(ends[0]);
+        weir_task_start(weir_protocol_serve_new(stream, &blocking, echo, weir_test_done, &serve));
+        weir_stream_unref(stream);
+        put(ends[1], "abcdefgh");
+        weir_test_latch_wait(&frame_began);
+        CU_ASSERT_EQUAL(weir_task_run(weir_timer_new(WEIR_MSEC(1), weir_test_done, &timer)), 0);
+        CU_ASSERT_EQUAL(timer.calls, 1);
+        weir_test_latch_count_down(&frame_opened);
+        CU_ASSERT_EQUAL(recv(ends[1], back, sizeof back, MSG_WAITALL), 8);
+        CU_ASSERT_EQUAL(memcmp(back, "abcdefgh", 8), 0);
+        close(ends[1]);
+        weir_test_end();
+        CU_ASSERT_EQUAL(serve.calls, 1);
+}
+
+int
+main(void)
+{
+        static const struct weir_test tests[] = {
+                WEIR_TEST(a_storm_in_order_leaves_nothing_behind),
+                WEIR_TEST(a_storm_with_numbers_leaves_nothing_behind),
+                WEIR_TEST(a_stop_closes_what_is_idle),
+                WEIR_TEST(a_frame_function_that_blocks_loses_the_poller),
+        };
+
+        return weir_test_main("protocol_storm", tests, sizeof tests / sizeof *tests);
+}
