@@ -91,7 +91,7 @@ threading.Thread(target=serve, daemon=True).start()
 sys.stdin.read()'
         read -r port <&"${COPROC[0]}"
         expect "PONG" "$programs/with_hiredis" "$port" PING
-        expect "the peer breaks the rules of its protocol" "$programs/with_hiredis" "$port" WRONG
+        expect "the other side breaks the rules of the protocol" "$programs/with_hiredis" "$port" WRONG
         expect "it is not connected, or has no addresses" "$programs/with_hiredis" "$port" QUIT
         expect "the time limit is over" "$programs/with_hiredis" "$port" "BLPOP none 0" 100
         end_server

@@ -45,7 +45,6 @@ static const struct {
         {-ENOTCONN, "it is not connected, or has no addresses"},
         {-EHOSTUNREACH, "there is no way to that host"},
         {-ENETUNREACH, "there is no way to that network"},
-        {-EPROTO, "the peer breaks the rules of its protocol"},
         {-EPROTOTYPE, "the peer speaks another protocol"},
         {-EDQUOT, "the quota of disk space is used up"},
         {-ENXIO, "nobody has the other end, or there is no such device"},
