@@ -1015,8 +1015,11 @@ meddle(void *seed)
                 weir_series *series = weir_series_ref(weir_series_new(NULL, NULL));
                 int ends[2];
 
-                if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) < 0)
-                        abort();
+                while (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) < 0) {
+                        if (errno != EMFILE)
+                                abort();
+                        sched_yield(); /* streams are closed by their pollers, which may be behind */
+                }
                 weir_stream *one = weir_stream_of(ends[0]), *other = weir_stream_of(ends[1]);
                 push_counted(series, weir_stream_write_new(one, "0123456789", 10, count_end, NULL));
                 push_counted(series, weir_stream_read_new(other, 1 + (unsigned)rand_r(&state) % 12, 16, count_end, NULL));
