@@ -429,6 +429,13 @@ a_file_is_sent(void)
         CU_ASSERT_EQUAL(weir_task_start(weir_stream_write_file_new(stream, -1, 0, 1, weir_test_done, &wrong)), -EINVAL);
         go(weir_test_recorded(weir_stream_write_file_new(stream, file, 8, 5, weir_test_done, &beyond)));
         WEIR_TEST_CALLED(&beyond, -ENODATA);
+        end();
+        struct weir_test_record unreadable = {0};
+        int closed_for_reading = open("/dev/null", O_WRONLY | O_CLOEXEC);
+        begin();
+        go(weir_test_recorded(weir_stream_write_file_new(stream, closed_for_reading, 0, 5, weir_test_done, &unreadable)));
+        WEIR_TEST_CALLED(&unreadable, -EBADF);
+        close(closed_for_reading);
         close(file);
         end();
 }
@@ -504,6 +511,59 @@ a_read_that_was_given_bytes_gives_them_back_when_it_is_cancelled(void)
         weir_test_pass(0);
         SAW(&other, -ECANCELED, "");
         weir_series_unref(to_cancel);
+        end();
+}
+
+/* What a cancelled read gives back is for the one that waits already, also if no more comes. */
+static void
+what_is_given_back_is_for_the_next_that_waits(void)
+{
+        struct seen cancelled = {0}, waiting = {0};
+
+        begin();
+        to_cancel = weir_series_ref(weir_series_new(NULL, NULL));
+        weir_series_push(to_cancel, read_into(&cancelled, 3, 3));
+        start(weir_stream_read_new(stream, 1, 1, cancel_before_the_callback, NULL));
+        weir_test_pass(0);
+        weir_series_start(to_cancel);
+        weir_test_pass(0);
+        start(read_into(&waiting, 1, 10));
+        weir_test_pass(0);
+        put("xabc");
+        weir_test_pass(0);
+        CU_ASSERT_EQUAL(cancelled.record.status, -ECANCELED);
+        SAW(&waiting, 0, "abc");
+        weir_series_unref(to_cancel);
+        end();
+}
+
+static struct weir_test_record refused;
+
+static void
+say_why_and_go(void *unused)
+{
+        (void)unused;
+        put("too busy");
+        close(peer);
+        weir_task_start(write_of("x", &refused));
+}
+
+/* A write that fails does not destroy what the peer has sent before it went. */
+static void
+the_last_words_of_a_peer_are_read(void)
+{
+        struct seen words = {0}, later = {0};
+
+        begin();
+        start(read_into(&words, 1, 100));
+        weir_test_pass(0);
+        weir_test_act(0, say_why_and_go, NULL);
+        weir_test_pass(0);
+        SAW(&words, 0, "too busy");
+        CU_ASSERT(refused.status == -EPIPE || refused.status == -ECONNRESET);
+        go(read_into(&later, 1, 1));
+        CU_ASSERT(later.record.calls == 1 && later.record.status < 0);
+        peer = open("/dev/null", O_RDONLY | O_CLOEXEC);
         end();
 }
 
@@ -1085,6 +1145,8 @@ main(void)
                 WEIR_TEST(a_file_is_sent),
                 WEIR_TEST(a_cancelled_read_loses_nothing),
                 WEIR_TEST(a_read_that_was_given_bytes_gives_them_back_when_it_is_cancelled),
+                WEIR_TEST(what_is_given_back_is_for_the_next_that_waits),
+                WEIR_TEST(the_last_words_of_a_peer_are_read),
                 WEIR_TEST(a_deadline_reaches_it),
                 WEIR_TEST(a_break_ends_all),
                 WEIR_TEST(shutdown_ends_it),

@@ -155,8 +155,8 @@ WEIR_API const void *weir_stream_data(const weir_task *read, size_t *size);
  * The task ends when the system has the bytes.  If the peer does not read, that waits: so a program
  * that writes its next piece behind the former one never has more in memory than that.
  *
- * A cancel takes back a write of which nothing is out.  Otherwise nothing can follow it, and the
- * stream is broken.
+ * A cancel takes back a write of which nothing is out.  If a part is out nothing can follow it, and
+ * the stream is broken.  If all of it is out already, the callback still sees -ECANCELED.
  *
  * Owner:   the caller, until the task is consumed.  The bytes are copied.
  * Result:  NULL when out of memory; every consumer accepts NULL.  The task's start, run or push
@@ -197,7 +197,8 @@ WEIR_API weir_task *weir_stream_write_file_new(weir_stream *stream, int file, ui
                                                void *context);
 
 /* Makes a task that ends the writing, behind the writes that were started before: the peer sees the
- * end of the stream.  Reading goes on.  Later writes end with -EPIPE.
+ * end of the stream.  Reading goes on.  Later writes end with -EPIPE.  The peer of a pipe sees its
+ * end only when the stream is closed.
  *
  * Owner:   the caller, until the task is consumed.
  * Result:  as weir_stream_write_new.

@@ -46,7 +46,8 @@ ssize_t weir__stream_peek(struct weir__stream *stream);
  * the stream may have been reported already. */
 static inline bool weir__stream_may_have_more(const struct weir__stream *stream, size_t count, size_t room)
 {
-        return stream->tls ? weir__tls_may_have_more(stream->tls) : count == room;
+        /* A terminal gives one line at a time. */
+        return stream->tls ? weir__tls_may_have_more(stream->tls) : stream->is_pipe || count == room;
 }
 
 /* Writes bytes, perhaps not all.  With kTLS a SIGPIPE may be left (tls.h).  The next write must begin with the bytes that are

@@ -166,11 +166,13 @@ begin_run(struct weir__work *work)
                 end_series(served);
                 return;
         }
+        weir_series_ref(series); /* others find it from here on, also while the handler runs */
         weir__lock(&served->branch->lock);
         served->series = series;
         weir__unlock(&served->branch->lock);
         call(server_of(served), &served->stream, series);
         start(served, series);
+        weir_series_unref(series);
 }
 
 static const struct weir__work_ops begin_ops = {.run = begin_run, .kind = "a connection", .function = function};
@@ -401,8 +403,8 @@ stop(struct weir__served *served, struct weir_series *series)
 
         (void)series;
         if (served->stream.has_holder && !served->has_begun)
-                weir__stream_fail(&served->stream, -ECONNABORTED);
-        else if (served->stream.has_holder && served->stream.holder.ops->stop)
+                return; /* it was accepted: it gets its handler, or the handshake has its time limit */
+        if (served->stream.has_holder && served->stream.holder.ops->stop)
                 served->stream.holder.ops->stop(served->stream.holder.self);
         else if (transport->phase == WEIR__TRANSPORT_LINGERING)
                 weir__transport_linger_at_most(transport, LINGER_AT_STOP);

@@ -34,8 +34,9 @@ take(weir_task *read, void *context)
         struct pump *pump = context;
         int status = weir_task_status(read);
 
-        pump->held = weir__stream_take_data(read, &pump->size);
         pump->has_end = status == -EPIPE;
+        if (status == 0 || pump->has_end) /* else the bytes went back */
+                pump->held = weir__stream_take_data(read, &pump->size);
 }
 
 static bool

@@ -161,7 +161,7 @@ progress(struct weir_stream *stream, struct read *read)
                         stream->failure = (int16_t)got;
         }
         if (stream->has_end || stream->failure)
-                return give_last(read, stream->failure ? stream->failure : -EPIPE);
+                return give_last(read, stream->failure ? weir__stream_read_failure(stream) : -EPIPE);
         return read->io.own_size && transport->input.size >= read->most ? -EMSGSIZE : -EAGAIN;
 }
 
@@ -234,6 +234,8 @@ give_back(struct read *read)
                 return;
         if (read->io.own_number != stream->reads || !weir__input_prepend(&stream->transport, read->data, read->size))
                 weir__stream_fail(stream, -ECONNABORTED);
+        else if (!stream->has_holder)
+                weir__stream_serve_readers(stream); /* the next one may have waited for them */
 }
 
 static void

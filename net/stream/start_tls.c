@@ -26,7 +26,9 @@ go_on(void *holder)
 {
         struct start_tls *self = holder;
         struct weir_stream *stream = self->stream;
-        int result = stream->failure ? stream->failure : weir__stream_handshake(&stream->transport.stream);
+        int result = stream->failure   ? stream->failure
+                     : stream->is_late ? -ETIMEDOUT
+                                       : weir__stream_handshake(&stream->transport.stream);
 
         if (result == -EAGAIN)
                 return;
@@ -62,6 +64,7 @@ try(struct weir__io_task *io)
         failed = failed ? failed : weir__stream_secure(stream, self->tls, self->name);
         if (failed)
                 return failed;
+        stream->reads++; /* plain bytes that a cancelled read would give back now are no part of the protected stream */
         weir__stream_hold(stream, &holder_ops, self);
         io->is_linked = true;
         go_on(self);

@@ -64,8 +64,9 @@ weir__stream_fail(struct weir_stream *stream, int failure)
 {
         if (!stream->failure)
                 stream->failure = (int16_t)failure;
+        stream->transport.must_break |= !weir__output_is_empty(&stream->transport); /* half a message must not look whole */
         if (!stream->has_holder) {
-                weir__stream_end_readers(stream, stream->failure);
+                weir__stream_end_readers(stream, weir__stream_read_failure(stream));
                 weir__stream_end_writers(stream, stream->failure);
         }
         if (!stream->is_open || weir__transport_is_closed(&stream->transport))
@@ -425,7 +426,10 @@ weir_stream_break(weir_stream *stream)
         if (!stream)
                 return;
         weir__memory_expect(stream);
-        (void)give_order(stream, ORDER_BREAK);
+        if (weir__phase_is_up())
+                (void)give_order(stream, ORDER_BREAK);
+        else if (!weir__phase_is_forked() && !stream->is_open)
+                stream->failure = -ECONNABORTED; /* no task of it can be on its way */
 }
 
 /* Writes the address that `name` gives: getpeername or getsockname. */

@@ -76,6 +76,13 @@ struct weir_stream {
         struct weir__limit *limit; /* NULL until it has a time limit: most have none */
 };
 
+/* What a read of a broken stream ends with: not -EPIPE, which is the end of the input. */
+static inline int
+weir__stream_read_failure(const struct weir_stream *stream)
+{
+        return stream->failure == -EPIPE ? -ECONNRESET : stream->failure;
+}
+
 /* -- stream.c -- */
 
 /* Takes a descriptor, which does not block.  One user, the caller.  NULL when out of memory.  Any thread. */

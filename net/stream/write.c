@@ -77,12 +77,15 @@ weir__stream_flush(struct weir_stream *stream)
 {
         const struct weir__stream_ops *ops = (const struct weir__stream_ops *)weir__transport_ops_of(&stream->transport);
         int result = stream->failure ? 1 : weir__output_flush(&stream->transport);
-        const struct weir__writer *first = result < 0 ? first_writer(stream) : NULL;
 
-        if (result < 0) /* the output says -EPIPE of a file that is too short */
-                weir__stream_fail(stream, result == -EPIPE && first && first->kind == WEIR__WRITER_FILE ? -ENODATA : result);
-        else if (result == 0 && ops->waits)
+        if (result < 0) {
+                stream->transport.is_ready = true; /* its event may be on its way: the peer may have said why it goes */
+                if (!stream->has_holder)
+                        weir__stream_serve_readers(stream);
+                weir__stream_fail(stream, result);
+        } else if (result == 0 && ops->waits) {
                 ops->waits(stream);
+        }
 }
 
 /* -- the task -- */

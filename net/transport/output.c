@@ -46,11 +46,13 @@ put_copy(const struct weir__writer *writer, struct iovec pieces[PIECES], int *co
 
         if (writer->kind != WEIR__WRITER_BYTES || writer->left > COPIED || writer->left > sizeof copy->data - copy->size)
                 return false;
+        if (!writer->left)
+                return true;
         memcpy(end, writer->data, (size_t)writer->left);
         copy->size += (size_t)writer->left;
         if (last && (char *)last->iov_base + last->iov_len == end)
                 last->iov_len += (size_t)writer->left;
-        else if (writer->left)
+        else
                 pieces[(*count)++] = (struct iovec){end, (size_t)writer->left};
         return true;
 }
@@ -152,7 +154,7 @@ send_file(struct weir__transport *transport, struct weir__writer *file, size_t *
                 }
                 ssize_t sent = weir__stream_write_file(&transport->stream, file->file, file->at, size);
                 if (sent <= 0)
-                        return sent == -EAGAIN ? 0 : -EPIPE; /* 0: the file is shorter than announced */
+                        return sent == -EAGAIN ? 0 : sent ? (int)sent : -ENODATA; /* 0: the file is shorter than announced */
                 file->is_under_way = true;
                 transport->sent += (uint64_t)sent;
                 *budget -= (size_t)sent < *budget ? (size_t)sent : *budget;

@@ -61,8 +61,8 @@ weir__output_prepend(struct weir__transport *transport, struct weir__writer *wri
 
 /* Writes what the socket takes.  Calls `written` for each writer that is out; an empty one is.
  *
- * Result:  1 when the queue is empty; 0 when the rest waits for the socket, or for a turn: weir__transport_ops.requeued; -EPIPE
- *          when a file is shorter than it was; another negative errno when the stream is broken. */
+ * Result:  1 when the queue is empty; 0 when the rest waits for the socket, or for a turn: weir__transport_ops.requeued;
+ *          -ENODATA when a file is shorter than it was; another negative errno when the stream or the file is broken. */
 int weir__output_flush(struct weir__transport *transport);
 
 /* How many bytes wait. */
