@@ -69,8 +69,8 @@ WEIR_API weir_file *weir_file_of(int descriptor);
 WEIR_API weir_file *weir_file_ref(weir_file *file);
 WEIR_API void weir_file_unref(weir_file *file);
 
-/* Makes a task that closes the descriptor, whoever has references.  From its start on other tasks
- * of the file end with -EBADF.
+/* Makes a task that closes the descriptor, whoever has references.  Once it has begun, other tasks of
+ * the file end with -EBADF.  A task that is started just behind it may still be first.
  *
  * Owner:   the caller, until the task is consumed.  The references stay.
  * Result:  NULL when out of memory.  The start reports -EBADF for a NULL file.  The task's status:

@@ -45,6 +45,8 @@ struct ring {
         struct io_uring uring;
 };
 
+#define INLINE_MOST ((size_t)256 * 1024) /* bytes of a request that the kernel may copy at its submission */
+
 static struct weir__file_task *
 task_of(struct weir__link *link)
 {
@@ -77,8 +79,12 @@ fill_transfer(struct io_uring_sqe *sqe, const struct weir__file_task *task)
                 io_uring_prep_read(sqe, fd, task->data ? weir__file_at(task) : NULL, weir__file_left(task), offset);
         else
                 io_uring_prep_write(sqe, fd, task->data ? weir__file_at(task) : NULL, weir__file_left(task), offset);
-        if (appends && !task->needs_poll && !task->file->is_stream)
+        if (task->needs_poll || task->file->is_stream)
+                return;
+        if (appends)
                 sqe->rw_flags = RWF_APPEND;
+        if (task->size - task->count > INLINE_MOST) /* the poller must not copy so much: a thread of the kernel does */
+                io_uring_sqe_set_flags(sqe, IOSQE_ASYNC);
 }
 
 static void

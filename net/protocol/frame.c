@@ -43,6 +43,8 @@ fault_of_rest(const struct weir_protocol *protocol)
 {
         if (protocol->id_width && protocol->match)
                 return "expected id_width or match, not both";
+        if (protocol->id_width == 1 && protocol->depth > UINT8_MAX)
+                return "expected a depth of at most 255 with an id_width of 1";
         if (protocol->depth > DEPTH_MAX || protocol->connections > DEPTH_MAX)
                 return "expected a depth and connections of at most 65535";
         if (protocol->connect_limit < 0 || protocol->hello_limit < 0 || protocol->send_limit < 0 || protocol->reply_limit < 0 ||
