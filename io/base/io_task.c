@@ -63,6 +63,22 @@ try_first(struct weir__io_task *io)
         return true;
 }
 
+/* As weir__task_complete.  The verdict is read once: `settle` and the callback see the same. */
+static void
+call_back(struct weir__io_task *io)
+{
+        struct weir_task *task = &io->task;
+
+        atomic_store_explicit(&task->word, WEIR__RUNNING, memory_order_release);
+        int verdict = weir__series_verdict(task->series);
+        if (verdict)
+                task->status = verdict;
+        if (ops_of(io)->settle)
+                ops_of(io)->settle(io, verdict);
+        weir__task_call_back(task);
+        weir__task_finish(task);
+}
+
 void
 weir__io_run(struct weir__work *work)
 {
@@ -75,9 +91,7 @@ weir__io_run(struct weir__work *work)
                 ops_of(io)->withdraw(io);
                 io->is_linked = false;
         }
-        if (ops_of(io)->settle)
-                ops_of(io)->settle(io);
-        weir__task_complete(work);
+        call_back(io);
 }
 
 weir__function *

@@ -40,8 +40,9 @@ struct weir__io_ops {
         /* A task that waits was cancelled: it leaves its place, and gives up what it has not done.  Owner. */
         void (*withdraw)(struct weir__io_task *task);
 
-        /* The task is over, however it ended: just before its callback.  Owner.  NULL: nothing. */
-        void (*settle)(struct weir__io_task *task);
+        /* The task is over, however it ended: just before its callback.  `verdict`: why its series has ended early, which the
+         * callback sees in place of what the task has come to; 0: it has not.  Owner.  NULL: nothing. */
+        void (*settle)(struct weir__io_task *task, int verdict);
 };
 
 #define WEIR__IO_TASK_OPS(a_kind, its_start, its_release, its_describe)                                                     \

@@ -119,13 +119,13 @@ withdraw(struct weir__io_task *io)
 
 /* A cancel that came behind the datagrams is decisive: they wait for others. */
 static void
-settle(struct weir__io_task *io)
+settle(struct weir__io_task *io, int verdict)
 {
         struct weir__udp_task *task = (struct weir__udp_task *)io;
         struct weir__datagrams rest = {0};
         struct weir__datagram *datagram;
 
-        if (!task->count || !weir__series_verdict(io->task.series)) {
+        if (!task->count || !verdict) {
                 task->at = task->datagrams.first;
                 return;
         }

@@ -239,11 +239,11 @@ give_back(struct read *read)
 }
 
 static void
-settle(struct weir__io_task *io)
+settle(struct weir__io_task *io, int verdict)
 {
         struct read *read = (struct read *)io;
 
-        if (read->io.own_flag && read->size && weir__series_verdict(io->task.series))
+        if (read->io.own_flag && read->size && verdict)
                 give_back(read);
 }
 

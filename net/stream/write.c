@@ -123,10 +123,11 @@ withdraw(struct weir__io_task *io)
 }
 
 static void
-settle(struct weir__io_task *io)
+settle(struct weir__io_task *io, int verdict)
 {
         struct write *write = (struct write *)io;
 
+        (void)verdict;
         atomic_fetch_sub_explicit(&write->stream->unsent, (size_t)write->size, memory_order_relaxed);
 }
 

@@ -64,10 +64,11 @@ withdraw(struct weir__io_task *io)
 }
 
 static void
-settle(struct weir__io_task *io)
+settle(struct weir__io_task *io, int verdict)
 {
         struct weir__transfer *transfer = (struct weir__transfer *)io;
 
+        (void)verdict;
         end_events(transfer);
         atomic_fetch_sub_explicit(&transfer->exchange->unsent, transfer->size_at_start, memory_order_relaxed);
 }
