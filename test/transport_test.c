@@ -21,17 +21,18 @@ static struct {
         struct weir__limit limit_behind;
         int peer; /* the other end of the socket */
 
-        unsigned readable, ended, hung_up, requeued, time_is_up, closed, unused; /* calls */
-        struct weir__writer *written[WRITERS];                                   /* in order */
-        unsigned written_count;
+        /* Atomic: the worker may write one while the test looks at its neighbour. */
+        _Atomic unsigned readable, ended, hung_up, requeued, time_is_up, closed, unused; /* calls */
+        struct weir__writer *written[WRITERS];                                           /* in order */
+        _Atomic unsigned written_count;
         char read[256]; /* what was read */
-        size_t read_size, at_once;
-        bool has_read_end;
+        _Atomic size_t read_size, at_once;
+        _Atomic bool has_read_end;
 
-        bool reads, closes_when_readable, requeues_first, requeues_last, may_close;
-        unsigned unused_at_return; /* calls when an operation that closes returns */
+        _Atomic bool reads, closes_when_readable, requeues_first, requeues_last, may_close;
+        _Atomic unsigned unused_at_return; /* calls when an operation that closes returns */
         weir_nsec limit, longest;
-        int flushed;
+        _Atomic int flushed;
 } talk;
 
 /* -- the owner -- */

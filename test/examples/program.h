@@ -28,14 +28,13 @@ program_catch(void)
         dup2(fileno(program_output.file), STDOUT_FILENO);
 }
 
-/* What was printed since program_catch. */
+/* What was printed since program_catch.  The program may be printing: both have one position in the file, which stays. */
 static inline const char *
 program_printed(void)
 {
         fflush(stdout);
-        rewind(program_output.file);
-        size_t size = fread(program_output.text, 1, sizeof program_output.text - 1, program_output.file);
-        program_output.text[size] = '\0';
+        ssize_t size = pread(fileno(program_output.file), program_output.text, sizeof program_output.text - 1, 0);
+        program_output.text[size > 0 ? size : 0] = '\0';
         return program_output.text;
 }
 
