@@ -69,7 +69,7 @@ WEIR_API weir_file *weir_file_of(int descriptor);
 WEIR_API weir_file *weir_file_ref(weir_file *file);
 WEIR_API void weir_file_unref(weir_file *file);
 
-/* Makes a task that closes the descriptor, whoever has references.  Once it has begun, other tasks of
+/* Makes a task that closes the descriptor, also while others have references.  Once it has begun, other tasks of
  * the file end with -EBADF.  A task that is started just behind it may still be first.
  *
  * Owner:   the caller, until the task is consumed.  The references stay.
