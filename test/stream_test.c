@@ -20,7 +20,7 @@ static char buffer[4096];
 
 /* -- system calls, which the linker replaces (test/CMakeLists.txt) -- */
 
-static int refusal; /* errno of the next call; 0: it is the system's */
+static _Thread_local int refusal; /* errno of the thread's next call; 0: it is the system's */
 
 ssize_t __real_sendfile(int to, int from, off_t *offset, size_t size);
 ssize_t __wrap_sendfile(int to, int from, off_t *offset, size_t size);
