@@ -91,7 +91,12 @@ pick(struct weir__executor_thread *thread)
         if (job && thread->is_last_job_unannounced && weir__deque_count(&thread->deque) > 0)
                 weir__executor_wake(); /* the job that the thread was about to run now has to wait */
         thread->is_last_job_unannounced = false;
-        return job ? job : weir__executor_pick_newest(thread);
+        if (job || (job = weir__deque_pop(&thread->deque)))
+                return job;
+        job = weir__executor_pick_shared(thread);
+        if (!thread->is_searching && weir__deque_count(&thread->deque) > 0)
+                weir__executor_wake(); /* a thread that went to sleep while they changed hands has seen them nowhere */
+        return job;
 }
 
 /* The next job; NULL when the thread is to end. */

@@ -64,12 +64,12 @@ weir__executor_has_shared(void)
 }
 
 bool
-weir__executor_has_unlocked(void)
+weir__executor_has_deque(void)
 {
         for (unsigned i = 0; i < weir__executor_slots(); i++)
                 if (weir__deque_count(&weir__executor_thread_at(i)->deque) > 0)
                         return true;
-        return weir__executor_has_inbox();
+        return false;
 }
 
 /* A thread that has jobs of its own looks at the inbox once in a tick, so the jobs of a new queue run soon. */
@@ -112,8 +112,8 @@ take_part(struct weir__job *jobs[PART_MOST])
 }
 
 /* Takes jobs from the list, one to run and the others for the thread's deque, which is empty; else a job from a queue. */
-static struct weir__job *
-pick_shared(struct weir__executor_thread *thread)
+struct weir__job *
+weir__executor_pick_shared(struct weir__executor_thread *thread)
 {
         struct weir__job *jobs[PART_MOST];
 
@@ -170,14 +170,6 @@ weir__executor_pick_fair(struct weir__executor_thread *thread)
         sort_once_a_tick(thread);
         struct weir__job *job = pick_queued(thread);
         return job ? job : pick_oldest(thread);
-}
-
-struct weir__job *
-weir__executor_pick_newest(struct weir__executor_thread *thread)
-{
-        struct weir__job *job = weir__deque_pop(&thread->deque);
-
-        return job ? job : pick_shared(thread);
 }
 
 /* -- stealing -- */

@@ -9,8 +9,10 @@
  *
  * At most one thread searches because it was woken.  While it searches no other is woken; when it has found a job and more are
  * left it wakes the next.  A thread that finds nothing goes onto a list of sleeping threads, under the lock; then, behind a
- * fence, it looks once more at the inbox and at all deques.  A thread that adds a job to one of them looks, behind a fence,
- * whether another sleeps and none searches.  So one of the two sees the other.
+ * fence, it looks once more: still under the lock at the inbox, the list and the queues, because with the lock no job goes from
+ * one to another; then at all deques.  A thread that adds a job to the inbox or to a deque looks, behind a fence, whether another
+ * sleeps and none searches.  So one of the two sees the other.  Jobs that a thread takes from the list for its deque are in
+ * neither for a moment, so it looks once they are in the deque.  test/model/executor.pml proves it.
  *
  * The first threads, as many as are wanted, stay.  Those behind them are extra: they were made while others blocked.  They are
  * woken when no other sleeps.  While more threads are able to run than are wanted, an extra thread that sleeps for
@@ -179,10 +181,10 @@ weir__executor_end_search(struct weir__executor_thread *thread)
         thread->is_searching = false;
         weir__lock(&weir__executor.lock);
         add_searching(-1);
-        bool has_more = weir__jobs_are_any(&weir__executor.jobs);
-        weir__unlock(&weir__executor.lock);
         __sync_synchronize();
-        if (has_more || weir__executor_has_unlocked())
+        bool has_more = weir__executor_has_shared();
+        weir__unlock(&weir__executor.lock);
+        if (has_more || weir__executor_has_deque())
                 weir__executor_wake_behind_fence();
 }
 
@@ -244,21 +246,33 @@ sleep_traced(struct weir__executor_thread *thread)
         return stays;
 }
 
+/* Under the lock: the thread is asleep from now on, unless a job has come.  Returns whether it is. */
+static bool
+fall_asleep(struct weir__executor_thread *thread)
+{
+        add_asleep(thread);
+        add_searching(-1);
+        __sync_synchronize();
+        bool has_found = weir__executor_has_shared();
+        if (has_found)
+                rouse(thread);
+        return !has_found;
+}
+
 bool
 weir__executor_sleep(struct weir__executor_thread *thread)
 {
         weir__lock(&weir__executor.lock);
         bool has_found = weir__executor_has_shared(), ends = weir__executor.is_ending && !has_found;
-        if (!has_found && !ends)
-                add_asleep(thread);
-        if (!has_found)
+        if (ends)
                 add_searching(-1);
+        else if (!has_found)
+                has_found = !fall_asleep(thread);
         weir__unlock(&weir__executor.lock);
         if (has_found || ends)
                 return has_found;
         notify_virtual_clock();
-        __sync_synchronize();
-        if (weir__executor_has_unlocked()) {
+        if (weir__executor_has_deque()) {
                 weir__lock(&weir__executor.lock);
                 if (atomic_load_explicit(&thread->sleeps, memory_order_relaxed))
                         rouse(thread);

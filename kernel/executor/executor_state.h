@@ -119,17 +119,17 @@ void weir__executor_spill(struct weir__executor_thread *thread);
 /* The next job; NULL: there is none.  The first is called before the second, the second before the third.
  *
  *     pick_fair     one that must not wait for the newest: of a queue, or, now and then, the oldest
- *     pick_newest   the newest of the thread's own deque; or one of the list or a queue
+ *     pick_shared   one of the list or a queue, for a thread whose deque is empty; some more may go into the deque
  *     steal         from another thread's deque */
 struct weir__job *weir__executor_pick_fair(struct weir__executor_thread *thread);
-struct weir__job *weir__executor_pick_newest(struct weir__executor_thread *thread);
+struct weir__job *weir__executor_pick_shared(struct weir__executor_thread *thread);
 struct weir__job *weir__executor_steal(struct weir__executor_thread *thread);
 
 /* Whether any job is in the inbox, the list or a queue.  Under the lock. */
 bool weir__executor_has_shared(void);
 
-/* Whether any job is in the inbox or a deque.  Behind a fence. */
-bool weir__executor_has_unlocked(void);
+/* Whether any job is in a deque.  Behind a fence. */
+bool weir__executor_has_deque(void);
 
 /* -- executor_sleep.c; the first two under the lock -- */
 
