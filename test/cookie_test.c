@@ -15,13 +15,13 @@
 static struct weir__pairs *
 parse(const char *const lines[3], size_t max)
 {
-        struct weir__request_field fields[7] = {{"Cookies", "no=1"}};
+        struct weir__field fields[7] = {{"Cookies", "no=1"}};
         struct weir__request request = {.fields = fields, .field_count = 1};
         struct weir__pairs *pairs = NULL;
 
         for (unsigned i = 0; i < 3 && lines[i]; i++) {
-                fields[request.field_count++] = (struct weir__request_field){i % 2 ? "cookie" : "Cookie", lines[i]};
-                fields[request.field_count++] = (struct weir__request_field){"Cook", "no=2"};
+                fields[request.field_count++] = (struct weir__field){i % 2 ? "cookie" : "Cookie", lines[i]};
+                fields[request.field_count++] = (struct weir__field){"Cook", "no=2"};
         }
         CU_ASSERT_EQUAL_FATAL(weir__cookies_parse(&request, max, &pairs), 0);
         return pairs;

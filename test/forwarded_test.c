@@ -278,14 +278,14 @@ random_networks_have_what_a_model_says(void)
 static const char *
 client_of(const char *field, const char *const lines[3])
 {
-        struct weir__request_field fields[7] = {{"X-Forwarded", "6.6.6.6"}};
+        struct weir__field fields[7] = {{"X-Forwarded", "6.6.6.6"}};
         struct weir__request request = {.fields = fields, .field_count = 1};
         struct weir__proxies *proxies = proxies_of("10.0.0.0/8, ::1, unix:", field);
         struct weir__peer peer = peer_of(NEAR);
 
         for (unsigned i = 0; i < 3 && lines[i]; i++) {
-                fields[request.field_count++] = (struct weir__request_field){field, lines[i]};
-                fields[request.field_count++] = (struct weir__request_field){"X-Forwarded-Forr", "6.6.6.6"};
+                fields[request.field_count++] = (struct weir__field){field, lines[i]};
+                fields[request.field_count++] = (struct weir__field){"X-Forwarded-Forr", "6.6.6.6"};
         }
         peer = weir__forwarded_client(proxies, &request, &peer);
         free(proxies);
@@ -357,7 +357,7 @@ a_port_is_not_part_of_the_client(void)
 static void
 a_stranger_is_not_believed(void)
 {
-        struct weir__request_field field = {"X-Forwarded-For", "6.6.6.6"};
+        struct weir__field field = {"X-Forwarded-For", "6.6.6.6"};
         struct weir__request request = {.fields = &field, .field_count = 1};
         struct weir__proxies *proxies = proxies_of("10.0.0.0/8", NULL);
         struct weir__peer near = peer_of(NEAR), far = peer_of("192.0.2.1"), client;

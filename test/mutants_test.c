@@ -196,7 +196,7 @@ parses(const char *head, size_t size, const struct weir__gate *gate, unsigned *s
         struct weir__parsed_head parsed = {.fields = fields, .field_room = gate->fields};
         struct weir__request *request = NULL;
         bool is_right;
-        int r = weir__http_parse_head(&parsed, head, size);
+        int r = weir__http_parse_head(WEIR__MESSAGE_REQUEST, &parsed, head, size);
 
         if (r != 0) {
                 return r == 400 && may_be_refused(head, size) && weir__request_new(head, size, MAX_BODY, malloc, &request) == 400;

@@ -1,4 +1,4 @@
-/* protocol/coding/gzip.h: gzip, made by zlib.  No other file uses zlib.  Pure functions. */
+/* protocol/coding/gzip.h: gzip, made by zlib.  Only gzip.c and inflate.c use zlib.  Pure functions. */
 #ifndef WEIR_PROTOCOL_GZIP_H
 #define WEIR_PROTOCOL_GZIP_H
 

@@ -265,7 +265,7 @@ weir__forwarded_client(const struct weir__proxies *proxies, const struct weir__r
         size_t size;
 
         for (uint32_t i = proxies ? request->field_count : 0; i-- > 0;) {
-                const struct weir__request_field *field = &request->fields[i];
+                const struct weir__field *field = &request->fields[i];
                 size_t left = strlen(field->value);
 
                 if (!weir__bytes_equal(field->name, proxies->field, strlen(proxies->field) + 1))

@@ -1,7 +1,8 @@
 /* protocol/message/gate.c: the byte-level gate in front of the HTTP parser.
  *
  *      BEGIN --CR--> BEGIN_LF --LF--> METHOD          one empty line before the request line is let through
- *      BEGIN ------> METHOD --SP--> TARGET --SP--> VERSION --CR LF--> FIELD
+ *      BEGIN ------> METHOD --SP--> TARGET --SP--> VERSION --CR LF--> FIELD          a request
+ *      STATUS --"HTTP/1.1 200"--> REASON --CR--> REASON_LF --LF--> FIELD              a response
  *      FIELD ------> NAME --":"--> VALUE --CR--> VALUE_LF --LF--> FIELD
  *      FIELD --CR--> END_LF --LF--> the head is complete
  *
@@ -15,7 +16,7 @@
 #include "protocol/text/bytes.h"
 #include "protocol/message/gate.h"
 
-enum state { BEGIN, BEGIN_LF, METHOD, TARGET, VERSION, FIELD, NAME, VALUE, VALUE_LF, END_LF };
+enum state { BEGIN, BEGIN_LF, METHOD, TARGET, VERSION, STATUS, REASON, REASON_LF, FIELD, NAME, VALUE, VALUE_LF, END_LF };
 
 struct reader {
         const char *data; /* the head so far */
@@ -87,7 +88,34 @@ read_version(struct weir__gate *gate, struct reader *reader)
         return WEIR__GATE_MORE;
 }
 
-/* The first byte of a line behind the request line: of a field's name, or of the end. */
+/* "HTTP/1.1 200", and the SP behind it, which some servers leave out when there is no reason.
+ *
+ * Source: RFC 9112 section 4; RFC 9110 section 15: a status has three digits, and the first is not 0. */
+static int
+read_status(struct weir__gate *gate, struct reader *reader)
+{
+        static const char pattern[] = "HTTP/0.0 000"; /* 0: any digit */
+        const size_t last = sizeof pattern - 1;
+
+        for (; reader->at < reader->end; reader->at++) {
+                size_t at = (size_t)(reader->at - reader->data);
+
+                if (at == last) {
+                        if (*reader->at != ' ' && *reader->at != '\r')
+                                return 400;
+                        reader->at += *reader->at == ' ';
+                        enter(gate, reader, REASON);
+                        return reader->data[5] != '1' ? 505 : WEIR__GATE_MORE;
+                }
+                if (pattern[at] == '0' ? !weir__byte_is(*reader->at, WEIR__BYTE_DIGIT) : *reader->at != pattern[at])
+                        return 400;
+                if (at == last - 3 && *reader->at == '0')
+                        return 400;
+        }
+        return WEIR__GATE_MORE;
+}
+
+/* The first byte of a line behind the first one: of a field's name, or of the end. */
 static inline int
 begin_line(struct weir__gate *gate, struct reader *reader, size_t max_fields)
 {
@@ -138,10 +166,16 @@ read_method(struct weir__gate *gate, struct reader *reader)
         return r;
 }
 
+void
+weir__gate_begin_response(struct weir__gate *gate)
+{
+        *gate = (struct weir__gate){.state = STATUS};
+}
+
 bool
 weir__gate_has_begun(const struct weir__gate *gate)
 {
-        return gate->state > METHOD || (gate->state == METHOD && gate->scanned > gate->mark);
+        return gate->state > METHOD ? gate->scanned > 0 : gate->state == METHOD && gate->scanned > gate->mark;
 }
 
 /* Reads one byte at least, in the state where the gate is. */
@@ -157,6 +191,9 @@ read_part(struct weir__gate *gate, struct reader *reader, size_t max_fields)
         case METHOD: return read_method(gate, reader);
         case TARGET: return read_word(gate, reader, WEIR__BYTE_TARGET, ' ', VERSION);
         case VERSION: return read_version(gate, reader);
+        case STATUS: return read_status(gate, reader);
+        case REASON: return read_run(gate, reader, WEIR__BYTE_VALUE, '\r', REASON_LF);
+        case REASON_LF: return read_run(gate, reader, 0, '\n', FIELD);
         case FIELD: return begin_line(gate, reader, max_fields);
         case NAME: return read_word(gate, reader, WEIR__BYTE_TOKEN, ':', VALUE);
         case VALUE: return read_run(gate, reader, WEIR__BYTE_VALUE, '\r', VALUE_LF);
@@ -171,7 +208,7 @@ smaller(size_t one, size_t other)
         return one < other ? one : other;
 }
 
-/* The position at which the request line must have ended: behind the CRLF of the longest permitted one. */
+/* The position at which the first line must have ended: behind the CRLF of the longest permitted one. */
 static inline size_t
 line_limit(const struct weir__gate_limits *limits, size_t head_limit, const char *data, size_t size)
 {

@@ -1,7 +1,7 @@
 /* protocol/message/http_parser_backend.c: the only file that knows http-parser (2.9.4).
  *
  * The parser runs once over the whole head, which ends with the empty line.  So it never sees bytes of a body.  It only divides
- * the head: protocol/message/request.c judges framing and Connection, because the parser misreads them.  It does not accept HTAB
+ * the head: protocol/message/fields.c reads framing and Connection, because the parser misreads them.  It does not accept HTAB
  * around Content-Length and Transfer-Encoding, it takes a name that begins with "Transfer-Encoding" for that field, it reads
  * Proxy-Connection as Connection, and it stops after an Upgrade.
  *
@@ -74,6 +74,15 @@ on_target(http_parser *parser, const char *at, size_t size)
 }
 
 static int
+on_reason(http_parser *parser, const char *at, size_t size)
+{
+        struct parse *parse = parser->data;
+
+        extend(&parse->parsed->reason, parse, at, size);
+        return 0;
+}
+
+static int
 on_name(http_parser *parser, const char *at, size_t size)
 {
         struct parse *parse = parser->data;
@@ -102,30 +111,33 @@ on_complete(http_parser *parser)
 
         finish_field(parse);
         parse->parsed->minor = parser->http_minor;
+        parse->parsed->status = parser->status_code;
         parse->is_complete = true;
         return 0;
 }
 
 static const http_parser_settings settings = {
         .on_url = on_target,
+        .on_status = on_reason,
         .on_header_field = on_name,
         .on_header_value = on_value,
         .on_headers_complete = on_complete,
 };
 
 int
-weir__http_parse_head(struct weir__parsed_head *parsed, const char *head, size_t size)
+weir__http_parse_head(enum weir__message_kind kind, struct weir__parsed_head *parsed, const char *head, size_t size)
 {
-        uint32_t begin = size > 0 && head[0] == '\r' ? 2 : 0; /* behind the empty line */
+        bool is_request = kind == WEIR__MESSAGE_REQUEST;
+        uint32_t begin = is_request && size > 0 && head[0] == '\r' ? 2 : 0; /* behind the empty line */
         struct parse parse = {.parsed = parsed, .head = head};
         enum http_errno error = HPE_OK;
         http_parser parser;
 
         if (size > WEIR__HEAD_MAX)
                 return 431;
-        http_parser_init(&parser, HTTP_REQUEST);
+        http_parser_init(&parser, is_request ? HTTP_REQUEST : HTTP_RESPONSE);
         parser.data = &parse;
-        parsed->target = (struct weir__slice){0, 0};
+        parsed->target = parsed->reason = (struct weir__slice){0, 0};
         parsed->field_count = 0;
         for (size_t at = 0, piece; at < size && error == HPE_OK; at += piece) {
                 piece = size - at < PIECE ? size - at : PIECE;
@@ -133,8 +145,9 @@ weir__http_parse_head(struct weir__parsed_head *parsed, const char *head, size_t
                 http_parser_execute(&parser, &settings, head + at, piece);
                 error = HTTP_PARSER_ERRNO(&parser);
         }
-        if (error != HPE_OK || !parse.is_complete || parsed->target.at <= begin)
+        if (error != HPE_OK || !parse.is_complete || (is_request && parsed->target.at <= begin))
                 return error == HPE_HEADER_OVERFLOW ? 431 : 400;
-        parsed->method = (struct weir__slice){begin, parsed->target.at - 1 - begin};
+        if (is_request)
+                parsed->method = (struct weir__slice){begin, parsed->target.at - 1 - begin};
         return parsed->field_count > parsed->field_room ? 431 : 0;
 }

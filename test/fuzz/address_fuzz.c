@@ -419,7 +419,7 @@ read_proxies(struct proxies *proxies, const char *list)
 static void
 try_client(const struct proxies *known, const struct weir__proxies *proxies, struct fuzz_input input)
 {
-        struct weir__request_field fields[LINES];
+        struct weir__field fields[LINES];
         struct weir__request request = {.fields = fields};
         struct weir__peer peer, client, expected;
 
@@ -428,7 +428,7 @@ try_client(const struct proxies *known, const struct weir__proxies *proxies, str
                 struct fuzz_input line = fuzz_take_line(&input);
                 bool is_other = line.size > 0 && *line.at == ':';
 
-                fields[request.field_count++] = (struct weir__request_field){.name = is_other ? "Via" : known->field,
+                fields[request.field_count++] = (struct weir__field){.name = is_other ? "Via" : known->field,
                                                                              .value = fuzz_string(line)};
         }
         expected = find_client(known, &request, peer);

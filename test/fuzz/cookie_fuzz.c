@@ -55,7 +55,7 @@ check_cookies(const struct weir__pairs *pairs, const struct weir__request *reque
 static void
 come(struct fuzz_input input, size_t max)
 {
-        struct weir__request_field fields[FIELDS];
+        struct weir__field fields[FIELDS];
         struct weir__request request = {.fields = fields};
         struct weir__pairs *pairs;
 
@@ -63,7 +63,7 @@ come(struct fuzz_input input, size_t max)
                 struct fuzz_input line = fuzz_take_line(&input);
                 bool other = line.size > 0 && *line.at == ':';
 
-                fields[request.field_count++] = (struct weir__request_field){.name = other           ? "Cookies"
+                fields[request.field_count++] = (struct weir__field){.name = other           ? "Cookies"
                                                                                      : line.size % 2 ? "Cookie"
                                                                                                      : "cookie",
                                                                              .value = fuzz_string(line)};
@@ -202,7 +202,7 @@ static void
 check_return(const struct weir_http_cookie *cookie, const char *text)
 {
         char *value = fuzz_string((struct fuzz_input){text, strcspn(text, ";")});
-        struct weir__request_field field = {.name = "Cookie", .value = value};
+        struct weir__field field = {.name = "Cookie", .value = value};
         struct weir__request request = {.fields = &field, .field_count = 1};
         struct weir__pairs *pairs;
 

@@ -226,7 +226,7 @@ try_tags(struct fuzz_input input)
 
 /* The lines are "name:value"; a line without a colon is a value of `name`. */
 static void
-take_fields(struct fuzz_input input, const char *name, struct weir__request *request, struct weir__request_field fields[LINES])
+take_fields(struct fuzz_input input, const char *name, struct weir__request *request, struct weir__field fields[LINES])
 {
         request->fields = fields;
         while (input.size > 0 && request->field_count < LINES) {
@@ -235,7 +235,7 @@ take_fields(struct fuzz_input input, const char *name, struct weir__request *req
                 if (line.size > 0 && !fuzz_is(its_name, "Accept-Encoding") && memchr(line.at, ':', line.size)) {
                         its_name = fuzz_take_until(&line, ':');
                 }
-                fields[request->field_count++] = (struct weir__request_field){.name = fuzz_string(its_name),
+                fields[request->field_count++] = (struct weir__field){.name = fuzz_string(its_name),
                                                                               .value = fuzz_string(fuzz_trim(line))};
         }
 }
@@ -319,7 +319,7 @@ static void
 try_conditions(struct fuzz_input input)
 {
         struct weir__validators validators = {.tag = TAG, .modified = 784111777, .now = 1700000000};
-        struct weir__request_field fields[LINES];
+        struct weir__field fields[LINES];
         char *method = fuzz_string(fuzz_take_line(&input));
         struct weir__request request = {.method = method, .is_head = strcmp(method, "HEAD") == 0};
 
@@ -358,7 +358,7 @@ weight_of(struct fuzz_input text)
 static void
 try_codings(struct fuzz_input input)
 {
-        struct weir__request_field fields[LINES];
+        struct weir__field fields[LINES];
         struct weir__request request = {.method = "GET"};
         int gzip = -1, identity = -1, other = -1;
         struct fuzz_input member;
