@@ -3,7 +3,9 @@
 #include "test/tls_peer.h"
 
 #include <errno.h>
+#include <linux/sockios.h>
 #include <netinet/in.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 
 static weir_stream *client, *server;
@@ -202,6 +204,113 @@ a_cancelled_handshake_breaks_the_stream(void)
         end();
 }
 
+/* -- the end of a side -- */
+
+static bool
+is_full(int fd)
+{
+        int room = 0, size = 0;
+        socklen_t length = sizeof room;
+
+        CU_ASSERT_EQUAL(getsockopt(fd, SOL_SOCKET, SO_SNDBUF, &room, &length), 0);
+        CU_ASSERT_EQUAL(ioctl(fd, SIOCOUTQ, &size), 0);
+        return size >= room;
+}
+
+/* Two ends that have shaken hands.  The client's writes are all out, and its socket has no room.  Returns how many bytes they
+ * were. */
+static unsigned
+begin_full(void)
+{
+        struct weir_test_record ours = {0}, theirs = {0};
+        weir_tls *of_client = settings_of_client(), *of_server = settings_of_server();
+        int ends[2], room = 4096;
+        unsigned count = 0;
+
+        CU_ASSERT_EQUAL_FATAL(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends), 0);
+        CU_ASSERT_EQUAL(setsockopt(ends[0], SOL_SOCKET, SO_SNDBUF, &room, sizeof room), 0);
+        weir_test_begin_virtual();
+        client = weir_stream_of(ends[0]);
+        server = weir_stream_of(ends[1]);
+        start(start_tls(server, of_server, NULL, &theirs));
+        start(start_tls(client, of_client, "server.example", &ours));
+        BECOMES(ours.frees && theirs.frees);
+        for (; !is_full(ends[0]); count++) {
+                struct weir_test_record written = {0};
+
+                start(weir_test_recorded(weir_stream_write_new(client, "x", 1, weir_test_done, &written)));
+                BECOMES(written.frees);
+                CU_ASSERT_EQUAL(written.status, 0);
+        }
+        weir_tls_unref(of_client);
+        weir_tls_unref(of_server);
+        return count;
+}
+
+/* The server reads what there is.  Returns the status of the read behind it. */
+static int
+read_to_the_end(unsigned count)
+{
+        struct seen all = {0}, last = {0};
+
+        start(weir_test_recorded(weir_stream_read_new(server, count, count, see, &all)));
+        start(weir_test_recorded(weir_stream_read_new(server, 1, 1, see, &last)));
+        BECOMES(last.record.frees);
+        CU_ASSERT_EQUAL(all.record.status, 0);
+        return last.record.status;
+}
+
+/* Without the words for it the peer would take the end for one that somebody has cut. */
+static void
+a_finish_waits_until_the_peer_can_be_told(void)
+{
+        struct weir_test_record finished = {0}, late = {0};
+        unsigned count = begin_full();
+
+        start(weir_test_recorded(weir_stream_finish_new(client, weir_test_done, &finished)));
+        start(weir_test_recorded(weir_stream_write_new(client, "y", 1, weir_test_done, &late)));
+        BECOMES(late.frees);
+        CU_ASSERT_EQUAL(late.status, -EPIPE);
+        CU_ASSERT_EQUAL(finished.calls, 0);
+        CU_ASSERT_EQUAL(read_to_the_end(count), -EPIPE);
+        BECOMES(finished.frees);
+        WEIR_TEST_CALLED(&finished, 0);
+        end();
+}
+
+static void
+a_close_waits_until_the_peer_can_be_told(void)
+{
+        unsigned count = begin_full();
+
+        weir_stream_unref(client);
+        client = NULL;
+        weir_test_pass(0);
+        CU_ASSERT_EQUAL(read_to_the_end(count), -EPIPE);
+        end();
+}
+
+static void
+a_finish_that_is_half_out_breaks_the_stream_when_it_is_cancelled(void)
+{
+        struct weir_test_record finished = {0};
+        struct seen seen = {0};
+        weir_series *series = weir_series_ref(weir_series_new(NULL, NULL));
+
+        begin_full();
+        weir_series_push(series, weir_test_recorded(weir_stream_finish_new(client, weir_test_done, &finished)));
+        weir_series_start(series);
+        weir_test_pass(0);
+        weir_series_cancel(series);
+        weir_test_pass(0);
+        WEIR_TEST_CALLED(&finished, -ECANCELED);
+        start(weir_test_recorded(weir_stream_read_new(client, 1, 1, see, &seen)));
+        weir_test_pass(0);
+        WEIR_TEST_CALLED(&seen.record, -ECONNABORTED);
+        weir_series_unref(series);
+        end();
+}
+
 /* -- connect -- */
 
 static int listener;
@@ -297,9 +406,14 @@ int
 main(void)
 {
         static const struct weir_test tests[] = {
-                WEIR_TEST(tls_begins_behind_plain_bytes), WEIR_TEST(bytes_before_the_handshake_are_refused),
-                WEIR_TEST(obstacles_are_named),           WEIR_TEST(a_cancelled_handshake_breaks_the_stream),
+                WEIR_TEST(tls_begins_behind_plain_bytes),
+                WEIR_TEST(bytes_before_the_handshake_are_refused),
+                WEIR_TEST(obstacles_are_named),
+                WEIR_TEST(a_cancelled_handshake_breaks_the_stream),
                 WEIR_TEST(certificates_are_checked),
+                WEIR_TEST(a_finish_waits_until_the_peer_can_be_told),
+                WEIR_TEST(a_close_waits_until_the_peer_can_be_told),
+                WEIR_TEST(a_finish_that_is_half_out_breaks_the_stream_when_it_is_cancelled),
         };
 
         tls_files_begin();

@@ -88,11 +88,11 @@ WEIR_API int weir_stream_local(weir_stream *stream, char *out, size_t room);
  * Result:  NULL when out of memory; every consumer accepts NULL.  The task's start, run or push
  *          reports -EINVAL for an address of another form, -ENAMETOOLONG for one that is too long.
  *          The task's status: 0: it is connected; -ENOENT: the name is not known, or there is no such
- *          Unix socket; -EIO: the servers of names answer with an error; -EAGAIN: they do not answer,
- *          or there is no free port; -ECONNREFUSED, -EHOSTUNREACH, -ENETUNREACH, -ETIMEDOUT and
- *          others of connect(2), those of the last address; with TLS also those of
- *          weir_connect_tls_new; -EMFILE, -ENFILE, -ENOMEM; -ECANCELED, -ETIMEDOUT or -ESHUTDOWN if its
- *          series ended before.
+ *          Unix socket; -EIO: the servers of names answer with an error; -EAGAIN: they do not answer;
+ *          -EADDRNOTAVAIL: there is no free port; -ECONNREFUSED, -EHOSTUNREACH, -ENETUNREACH,
+ *          -ETIMEDOUT and others of connect(2), those of the last address; with TLS also those of
+ *          weir_connect_tls_new; -EMFILE, -ENFILE, -ENOMEM; -ECANCELED, -ETIMEDOUT or -ESHUTDOWN if
+ *          its series ended before.
  * Threads: any. */
 WEIR_API weir_task *weir_connect_new(const char *address, weir_task_fn *done, void *context);
 
@@ -199,6 +199,9 @@ WEIR_API weir_task *weir_stream_write_file_new(weir_stream *stream, int file, ui
 /* Makes a task that ends the writing, behind the writes that were started before: the peer sees the
  * end of the stream.  Reading goes on.  Later writes end with -EPIPE.  The peer of a pipe sees its
  * end only when the stream is closed.
+ *
+ * With TLS it waits until the system has the message that says so.  A cancel while a part of that is
+ * out breaks the stream.
  *
  * Owner:   the caller, until the task is consumed.
  * Result:  as weir_stream_write_new.

@@ -185,12 +185,14 @@ weir__stream_probe(struct weir__stream *stream)
                                  sizeof options[i].value);
 }
 
-void
+int
 weir__stream_finish(struct weir__stream *stream)
 {
-        if (stream->tls)
-                weir__tls_finish(stream->tls);
-        shutdown(stream->source.fd, SHUT_WR);
+        int failed = stream->tls ? weir__tls_finish(stream->tls) : 0;
+
+        if (failed || shutdown(stream->source.fd, SHUT_WR) == 0)
+                return failed;
+        return errno == ENOTSOCK ? 0 : errno == ENOTCONN ? -EPIPE : -errno;
 }
 
 void
@@ -208,7 +210,7 @@ void
 weir__stream_close(struct weir__stream *stream)
 {
         if (stream->tls) {
-                weir__tls_finish(stream->tls);
+                (void)weir__tls_finish(stream->tls);
                 weir__stream_become_plain(stream);
         }
         /* With unread input, close alone would discard the bytes that are held back. */

@@ -78,8 +78,17 @@ size_t weir__stream_unsent(const struct weir__stream *stream);
  * silence, breaks the stream. */
 void weir__stream_probe(struct weir__stream *stream);
 
-/* Tells the peer, in TLS and TCP, that no more will be written.  Reading goes on.  A pipe ends only when it is closed. */
-void weir__stream_finish(struct weir__stream *stream);
+/* Tells the peer, in TLS and TCP, that no more will be written.  Reading goes on.  A pipe ends only when it is closed.
+ *
+ * Result:  0; -EAGAIN: TLS has to wait for room in the socket, and then it is called again; -EPIPE: the peer has gone; another
+ *          negative errno when the stream is broken. */
+int weir__stream_finish(struct weir__stream *stream);
+
+/* Whether it is to be called again. */
+static inline bool weir__stream_owes_end(const struct weir__stream *stream)
+{
+        return stream->tls && stream->tls->owes_end;
+}
 
 /* Closes the descriptor, which is not registered any more, after a close_notify in TLS. */
 void weir__stream_close(struct weir__stream *stream);

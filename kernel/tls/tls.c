@@ -238,7 +238,6 @@ failure_of(int reason)
         switch (reason) {
         case SSL_R_HTTP_REQUEST: return -EPROTOTYPE;
         case SSL_R_UNEXPECTED_EOF_WHILE_READING: return -ECONNABORTED;
-        case ERR_R_MALLOC_FAILURE: return -ENOMEM;
         default: return -EPROTO;
         }
 }
@@ -246,10 +245,9 @@ failure_of(int reason)
 /* The same for a client, which keeps OpenSSL's words.  Before the server's first message, a record that is none is of something
  * else than TLS. */
 static int
-client_failure_of(struct weir__tls *tls, unsigned long error)
+client_failure_of(struct weir__tls *tls, unsigned long error, unsigned long last)
 {
         int reason = ERR_GET_REASON(error);
-        unsigned long last = ERR_peek_last_error();
         bool is_refused = ERR_GET_LIB(last) == ERR_LIB_SSL && ERR_GET_REASON(last) == SSL_R_CERTIFICATE_VERIFY_FAILED;
 
         if (is_refused)
@@ -266,6 +264,18 @@ client_failure_of(struct weir__tls *tls, unsigned long error)
         return failure_of(reason);
 }
 
+/* Forgets OpenSSL's errors.  Returns whether one of them was for want of memory: what follows from that looks like a fault of the
+ * peer, such as a certificate that nobody stands behind. */
+static bool
+forget_errors(void)
+{
+        bool is_short = false;
+
+        for (unsigned long error; (error = ERR_get_error());)
+                is_short |= ERR_GET_REASON(error) == ERR_R_MALLOC_FAILURE;
+        return is_short;
+}
+
 /* The result of a call of OpenSSL that has not succeeded. */
 static int
 explain(struct weir__tls *tls, int result)
@@ -278,12 +288,13 @@ explain(struct weir__tls *tls, int result)
                 tls->is_ended = true;
                 return 0;
         }
-        unsigned long error = ERR_peek_error();
-        if (!SSL_is_server(tls->ssl))
-                tls->failure = client_failure_of(tls, error);
+        unsigned long error = ERR_peek_error(), last = ERR_peek_last_error();
+        if (forget_errors())
+                tls->failure = -ENOMEM;
+        else if (!SSL_is_server(tls->ssl))
+                tls->failure = client_failure_of(tls, error, last);
         else
                 tls->failure = tls->error ? -tls->error : failure_of(ERR_GET_REASON(error));
-        ERR_clear_error();
         return tls->failure;
 }
 
@@ -414,14 +425,17 @@ weir__tls_write(struct weir__tls *tls, const struct iovec *pieces, int count)
         return (ssize_t)sent;
 }
 
-void
+int
 weir__tls_finish(struct weir__tls *tls)
 {
-        if (tls->is_finished || begin_call(tls) || !SSL_is_init_finished(tls->ssl))
-                return;
+        if ((tls->is_finished && !tls->owes_end) || begin_call(tls) || !SSL_is_init_finished(tls->ssl))
+                return tls->failure;
         tls->is_finished = true;
-        if (SSL_shutdown(tls->ssl) < 0)
-                ERR_clear_error();
+        int result = SSL_shutdown(tls->ssl), failed = result < 0 ? explain(tls, result) : 0;
+        if (result < 0 && !failed) /* OpenSSL says in its place that the peer has finished its side */
+                failed = tls->failure = -tls->error;
+        tls->owes_end = failed == -EAGAIN;
+        return failed;
 }
 
 const char *

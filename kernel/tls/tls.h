@@ -29,6 +29,7 @@ struct weir__tls {
         bool is_ended;            /* the peer will write no more */
         bool is_shaken;           /* the handshake is over */
         bool is_finished;         /* we write no more */
+        bool owes_end;            /* and its message to the peer waits for room in the socket */
         bool is_last;             /* the connection ends after this write */
 };
 
@@ -64,8 +65,9 @@ ssize_t weir__tls_write(struct weir__tls *tls, const struct iovec *pieces, int c
 bool weir__tls_may_have_more(const struct weir__tls *tls);
 bool weir__tls_wants_write(const struct weir__tls *tls); /* the last call waits for room in the socket */
 
-/* Tells the peer that no more will be written, if the connection is still able to. */
-void weir__tls_finish(struct weir__tls *tls);
+/* Tells the peer that no more will be written, if the handshake is over.
+ * Result: 0; -EAGAIN: the socket has no room for that, so call it again; the failure of a broken connection. */
+int weir__tls_finish(struct weir__tls *tls);
 
 /* The protocol that both sides have agreed on (ALPN), not terminated; NULL and size 0: none. */
 const char *weir__tls_protocol(const struct weir__tls *tls, size_t *size);

@@ -46,7 +46,6 @@ first_writer(struct weir_stream *stream)
 
 /* -- writing -- */
 
-/* All of it is out.  An end of writing has no bytes, so it is out when those before it are.  Nothing is queued behind it. */
 void
 weir__stream_written(struct weir__transport *transport, struct weir__writer *writer)
 {
@@ -58,8 +57,6 @@ weir__stream_written(struct weir__transport *transport, struct weir__writer *wri
                 return;
         }
         weir__stream_moved(stream);
-        if (write->kind == WRITE_FINISH)
-                weir__stream_finish(&transport->stream);
         weir__io_complete(&write->io, 0);
 }
 
@@ -307,7 +304,10 @@ weir_stream_finish_new(weir_stream *stream, weir_task_fn *done, void *context)
 {
         struct write *write = new_write(stream, WRITE_FINISH, 0, 0, done, context);
 
-        return write ? &write->io.task : NULL;
+        if (!write)
+                return NULL;
+        write->writer.kind = WEIR__WRITER_END;
+        return &write->io.task;
 }
 
 size_t

@@ -39,8 +39,8 @@ weir__transport_may_close(struct weir__transport *transport, bool has_unread)
 {
         bool is_clean = !has_unread && !transport->input.size;
 
-        if (transport->stream.tls)
-                weir__stream_finish(&transport->stream); /* sends the bytes that were held back */
+        if (transport->stream.tls && weir__stream_finish(&transport->stream) == -EAGAIN) /* sends the bytes that were held back */
+                is_clean = false;
         if (transport->stream.tls || transport->sent > WEIR__LEAVES_FIRST)
                 is_clean = is_clean && !weir__stream_unsent(&transport->stream);
         return is_clean && (!transport->is_ready || weir__stream_peek(&transport->stream) == -EAGAIN);
@@ -62,7 +62,7 @@ weir__transport_linger(struct weir__transport *transport, weir_nsec longest)
         struct weir__limit *limit = weir__transport_limit(transport, true);
 
         weir__input_drop(transport);
-        weir__stream_finish(&transport->stream);
+        (void)weir__stream_finish(&transport->stream);
         if (!limit) {
                 weir__transport_close(transport);
                 return;
@@ -91,6 +91,8 @@ weir__transport_linger_on(struct weir__transport *transport)
 {
         uint32_t before = transport->input.size;
 
+        if (weir__stream_owes_end(&transport->stream))
+                (void)weir__stream_finish(&transport->stream);
         while (weir__transport_may_read(transport)) {
                 ssize_t count = weir__stream_read(&transport->stream, weir__transport_poller(transport)->scratch,
                                                   WEIR__SCRATCH_SIZE);

@@ -71,7 +71,7 @@ gather(const struct weir__transport *transport, struct iovec pieces[PIECES], int
         for (struct weir__link *link = first; link && *count < PIECES; link = weir__list_next(&transport->writers, link)) {
                 const struct weir__writer *each = weir__writer_of(link);
 
-                if (each->kind == WEIR__WRITER_FILE)
+                if (each->kind >= WEIR__WRITER_FILE)
                         break;
                 total += !is_alone && put_copy(each, pieces, count, copy) ? (size_t)each->left : put_pieces(each, pieces, count);
         }
@@ -110,7 +110,7 @@ consume(struct weir__transport *transport, size_t sent)
         for (struct weir__writer *each; (each = weir__writer_of(weir__list_first(&transport->writers)));) {
                 size_t part = sent < each->left ? sent : (size_t)each->left;
 
-                if (each->kind == WEIR__WRITER_FILE)
+                if (each->kind >= WEIR__WRITER_FILE)
                         return;
                 advance(each, part);
                 sent -= part;
@@ -165,6 +165,20 @@ send_file(struct weir__transport *transport, struct weir__writer *file, size_t *
         return 1;
 }
 
+/* -- the end -- */
+
+static int
+send_end(struct weir__transport *transport, struct weir__writer *end)
+{
+        int failed = weir__stream_finish(&transport->stream);
+
+        end->is_under_way = failed == -EAGAIN;
+        if (failed)
+                return failed == -EAGAIN ? 0 : failed;
+        leave(transport, end);
+        return 1;
+}
+
 /* -- the queue -- */
 
 int
@@ -173,7 +187,9 @@ weir__output_flush(struct weir__transport *transport)
         size_t budget = FILE_BUDGET;
 
         for (struct weir__writer *first; (first = weir__writer_of(weir__list_first(&transport->writers)));) {
-                int result = first->kind == WEIR__WRITER_FILE ? send_file(transport, first, &budget) : send_pieces(transport);
+                int result = first->kind == WEIR__WRITER_FILE  ? send_file(transport, first, &budget)
+                             : first->kind == WEIR__WRITER_END ? send_end(transport, first)
+                                                               : send_pieces(transport);
 
                 if (result <= 0)
                         return result;

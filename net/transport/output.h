@@ -15,6 +15,7 @@ enum weir__writer_kind {
         WEIR__WRITER_BYTES = 0,
         WEIR__WRITER_PIECES, /* an array of pieces, which the queue changes as they go out */
         WEIR__WRITER_FILE,
+        WEIR__WRITER_END, /* of the writing, without bytes; nothing is queued behind it */
 };
 
 struct weir__writer {

@@ -26,7 +26,7 @@ turn_away(struct weir__http_branch *branch, int fd, const struct weir__peer *pee
                 struct iovec piece = {branch->base.poller->scratch, weir__reply_turning_away(branch)};
 
                 (void)weir__stream_write(&stream, &piece, 1);
-                weir__stream_finish(&stream);
+                (void)weir__stream_finish(&stream);
         }
         weir__stream_close(&stream);
 }
