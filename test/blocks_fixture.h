@@ -14,7 +14,7 @@ void __real_weir__free(void *block, size_t size);
 void *__wrap_weir__alloc(size_t size);
 void __wrap_weir__free(void *block, size_t size);
 
-static _Atomic int64_t bytes_out;
+static _Atomic int64_t bytes_out; /* in units of 8: a task knows its size in these */
 static _Atomic int allocations_left = -1; /* until one is refused; below 0: none is */
 
 void *
@@ -27,7 +27,7 @@ __wrap_weir__alloc(size_t size)
         void *block = before == 0 ? NULL : __real_weir__alloc(size);
 
         if (block)
-                atomic_fetch_add(&bytes_out, (int64_t)size);
+                atomic_fetch_add(&bytes_out, (int64_t)(size + 7) / 8 * 8);
         return block;
 }
 
@@ -35,7 +35,7 @@ void
 __wrap_weir__free(void *block, size_t size)
 {
         if (block)
-                atomic_fetch_sub(&bytes_out, (int64_t)size);
+                atomic_fetch_sub(&bytes_out, (int64_t)(size + 7) / 8 * 8);
         __real_weir__free(block, size);
 }
 
