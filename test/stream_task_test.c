@@ -231,6 +231,73 @@ lines_are_read_one_by_one(void)
         end();
 }
 
+#define LONG 4000
+
+static _Atomic size_t looked_at; /* bytes, for delimiters */
+
+void *__real_memmem(const void *bytes, size_t size, const void *part, size_t part_size);
+void *__wrap_memmem(const void *bytes, size_t size, const void *part, size_t part_size);
+
+void *
+__wrap_memmem(const void *bytes, size_t size, const void *part, size_t part_size)
+{
+        looked_at += size;
+        return __real_memmem(bytes, size, part, part_size);
+}
+
+/* Else each byte would cost as much as all before it. */
+static void
+bytes_are_searched_once_however_they_come(void)
+{
+        struct seen line = {0}, rest = {0};
+
+        begin();
+        looked_at = 0;
+        start(line_into(&line, 2 * LONG));
+        for (unsigned i = 0; i < LONG; i++) {
+                put(i % 2 ? "a" : "\r");
+                weir_test_pass(0);
+        }
+        put("\r");
+        weir_test_pass(0);
+        CU_ASSERT_EQUAL(line.record.calls, 0);
+        CU_ASSERT(looked_at >= LONG && looked_at <= 6 * LONG);
+        put("\nrest");
+        weir_test_pass(0);
+        WEIR_TEST_CALLED(&line.record, 0);
+        CU_ASSERT_EQUAL(line.size, LONG + 2);
+        go(read_into(&rest, 4, 4));
+        SAW(&rest, 0, "rest");
+        end();
+}
+
+/* What is behind a delimiter is moved for each line, so it must be little. */
+static void
+many_lines_are_left_in_the_socket(void)
+{
+        struct seen line = {0};
+        int number = -1, left = 0;
+        char text[4000];
+
+        begin();
+        int ends[2];
+        CU_ASSERT_EQUAL_FATAL(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends), 0);
+        number = dup(ends[0]);
+        weir_stream *own = weir_stream_of(ends[0]);
+        for (size_t i = 0; i < sizeof text; i++)
+                text[i] = i % 4 < 2 ? 'x' : i % 4 == 2 ? '\r' : '\n';
+        for (unsigned i = 0; i < 10; i++)
+                CU_ASSERT_EQUAL(write(ends[1], text, sizeof text), (ssize_t)sizeof text);
+        go(weir_test_recorded(weir_stream_read_until_new(own, "\r\n", 2, 100, see, &line)));
+        SAW(&line, 0, "xx\r\n");
+        CU_ASSERT_EQUAL(ioctl(number, FIONREAD, &left), 0);
+        CU_ASSERT(left >= 30000);
+        weir_stream_unref(own);
+        close(ends[1]);
+        close(number);
+        end();
+}
+
 static void
 a_delimiter_that_does_not_come_is_an_error_and_nothing_is_lost(void)
 {
@@ -510,6 +577,29 @@ a_read_that_was_given_bytes_gives_them_back_when_it_is_cancelled(void)
         weir_test_act(0, put_and_cancel, to_cancel);
         weir_test_pass(0);
         SAW(&other, -ECANCELED, "");
+        weir_series_unref(to_cancel);
+        end();
+}
+
+/* The last one has looked at what came behind these bytes already. */
+static void
+a_delimiter_that_is_given_back_is_found(void)
+{
+        struct seen cancelled = {0}, line = {0};
+
+        begin();
+        to_cancel = weir_series_ref(weir_series_new(NULL, NULL));
+        weir_series_push(to_cancel, read_into(&cancelled, 3, 3));
+        start(weir_stream_read_new(stream, 1, 1, cancel_before_the_callback, NULL));
+        weir_test_pass(0);
+        weir_series_start(to_cancel);
+        weir_test_pass(0);
+        start(line_into(&line, 100));
+        weir_test_pass(0);
+        put("xa\r\nbcdefg");
+        weir_test_pass(0);
+        CU_ASSERT_EQUAL(cancelled.record.status, -ECANCELED);
+        SAW(&line, 0, "a\r\n");
         weir_series_unref(to_cancel);
         end();
 }
@@ -1133,6 +1223,9 @@ main(void)
                 WEIR_TEST(a_reset_behind_bytes_is_seen_by_the_next_read),
                 WEIR_TEST(what_no_task_wants_stays_in_the_socket),
                 WEIR_TEST(reads_go_in_the_order_of_their_starts),
+                WEIR_TEST(bytes_are_searched_once_however_they_come),
+                WEIR_TEST(a_delimiter_that_is_given_back_is_found),
+                WEIR_TEST(many_lines_are_left_in_the_socket),
                 WEIR_TEST(lines_are_read_one_by_one),
                 WEIR_TEST(a_delimiter_that_does_not_come_is_an_error_and_nothing_is_lost),
                 WEIR_TEST(the_end_is_epipe_with_what_came_before),

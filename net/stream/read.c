@@ -18,6 +18,7 @@
 #include "net/stream/stream.h"
 
 #define DELIMITER_MAX 255
+#define AHEAD         ((size_t)8 * 1024) /* bytes at most that are read at once for a delimiter */
 
 struct read {
         struct weir__io_task
@@ -28,7 +29,10 @@ struct read {
                 char *data;             /* given: or NULL */
         };
         struct weir_stream *stream; /* constant: a use; NULL: the task is poisoned */
-        uint32_t least;             /* constant */
+        union {
+                uint32_t least;    /* constant */
+                uint32_t searched; /* with a delimiter: it does not begin before this one of the bytes that are kept */
+        };
         union {
                 uint32_t most; /* constant, until it is given */
                 uint32_t size; /* given: of `data` */
@@ -78,15 +82,26 @@ give_kept(struct read *read, size_t size)
         return failed;
 }
 
+/* The size up to and with the delimiter; 0: it has not come.  A peer may send it byte by byte, so none is looked at again. */
+static size_t
+find_end(struct read *read, const char *bytes, size_t size)
+{
+        size_t delimiter = read->io.own_size, limit = size < read->most ? size : read->most;
+
+        if (limit < delimiter)
+                return 0;
+        const char *found = memmem(bytes + read->searched, limit - read->searched, read->delimiter, delimiter);
+        read->searched = (uint32_t)(limit - delimiter + 1);
+        return found ? (size_t)(found - bytes) + delimiter : 0;
+}
+
 /* How many of these bytes the task takes now; 0: more must come. */
 static size_t
-takes(const struct read *read, const char *bytes, size_t size)
+takes(struct read *read, const char *bytes, size_t size)
 {
-        if (!read->io.own_size)
-                return size < read->least ? 0 : size < read->most ? size : read->most;
-        const char *found = size ? memmem(bytes, size < read->most ? size : read->most, read->delimiter, read->io.own_size)
-                                 : NULL;
-        return found ? (size_t)(found - bytes) + read->io.own_size : 0;
+        if (read->io.own_size)
+                return find_end(read, bytes, size);
+        return size < read->least ? 0 : size < read->most ? size : read->most;
 }
 
 /* -- reading -- */
@@ -128,13 +143,14 @@ take_in(struct read *read, char *bytes, size_t size)
         return failed ? lose(read->stream) : count ? 0 : -EAGAIN;
 }
 
-/* How many bytes to read at once: without a delimiter no more than the task takes. */
+/* How many bytes to read at once: without a delimiter no more than the task takes.  Else what is behind the delimiter is moved for
+ * each task that takes a part of it, so it must be little. */
 static size_t
 room_for(const struct read *read)
 {
         size_t left = read->most - read->stream->transport.input.size;
 
-        return read->io.own_size || left > WEIR__SCRATCH_SIZE ? WEIR__SCRATCH_SIZE : left;
+        return read->io.own_size ? AHEAD : left > WEIR__SCRATCH_SIZE ? WEIR__SCRATCH_SIZE : left;
 }
 
 /* Reads for the first task.  Returns -EAGAIN while it has to wait; else its status. */
@@ -229,9 +245,12 @@ static void
 give_back(struct read *read)
 {
         struct weir_stream *stream = read->stream;
+        struct read *first = stream->has_holder ? NULL : first_reader(stream);
 
         if (weir__transport_is_closed(&stream->transport))
                 return;
+        if (first && first->io.own_size)
+                first->searched = 0; /* it was behind these bytes */
         if (read->io.own_number != stream->reads || !weir__input_prepend(&stream->transport, read->data, read->size))
                 weir__stream_fail(stream, -ECONNABORTED);
         else if (!stream->has_holder)
@@ -330,7 +349,7 @@ weir_stream_read_until_new(weir_stream *stream, const void *delimiter, size_t si
                                       "to %d bytes, and no larger than the most",
                                       delimiter ? size : 0, most, DELIMITER_MAX);
 
-        return new_read(stream, size, most, delimiter, size, fault, done, context);
+        return new_read(stream, 0, most, delimiter, size, fault, done, context);
 }
 
 const void *
