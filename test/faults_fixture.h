@@ -135,7 +135,7 @@ static _Atomic int faulty_call, fault_error; /* which of the program's enum fail
 static _Atomic int calls_left = -1;          /* that work before; below 0: none fails */
 
 /* Whether this call fails; errno is set then.  It fails once. */
-static bool
+static inline bool
 fails(int call)
 {
         int before = atomic_load(&calls_left);
