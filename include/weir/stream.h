@@ -56,9 +56,10 @@ WEIR_API weir_stream *weir_stream_of(int fd);
 WEIR_API weir_stream *weir_stream_ref(weir_stream *stream);
 WEIR_API void weir_stream_unref(weir_stream *stream);
 
-/* Breaks the stream at once.  A connection of TCP is reset, so the peer does not take what it has for
- * the whole.  Tasks that wait, and later ones, end with -ECONNABORTED.  The caller keeps its
- * reference.  Accepts NULL.
+/* Breaks the stream at once, also one that no task has used.  A connection of TCP is reset, so the
+ * peer does not take what it has for the whole.  Tasks that wait, and later ones, end with
+ * -ECONNABORTED.  A stream that has failed before keeps its error.  The caller keeps its reference.
+ * Accepts NULL.
  *
  * Threads: any.  Never blocks. */
 WEIR_API void weir_stream_break(weir_stream *stream);
@@ -197,8 +198,8 @@ WEIR_API weir_task *weir_stream_write_file_new(weir_stream *stream, int file, ui
                                                void *context);
 
 /* Makes a task that ends the writing, behind the writes that were started before: the peer sees the
- * end of the stream.  Reading goes on.  Later writes end with -EPIPE.  The peer of a pipe sees its
- * end only when the stream is closed.
+ * end of the stream.  Reading goes on.  Later writes end with -EPIPE, and so does a second
+ * finish.  The peer of a pipe sees its end only when the stream is closed.
  *
  * With TLS it waits until the system has the message that says so.  A cancel while a part of that is
  * out breaks the stream.

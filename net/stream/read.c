@@ -215,7 +215,7 @@ try(struct weir__io_task *io)
         int failed = weir__stream_try(stream);
 
         if (failed)
-                return failed;
+                return failed == -EPIPE ? weir__stream_read_failure(stream) : failed;
         bool is_first = weir__list_is_empty(&stream->readers);
         int status = is_first ? progress(stream, read) : -EAGAIN;
         if (status == -EAGAIN) {

@@ -51,12 +51,25 @@ weir__stream_keep(struct weir_stream *stream)
 
 /* -- the owner of the poller -- */
 
-static void
-set_descriptor(struct weir_stream *stream, bool has_descriptor)
+/* From now on nobody asks it for addresses.  Returns whether somebody could before. */
+static bool
+hide_descriptor(struct weir_stream *stream)
 {
         weir__lock(&stream->lock);
-        stream->has_descriptor = has_descriptor;
+        bool had = stream->has_descriptor;
+        stream->has_descriptor = false;
         weir__unlock(&stream->lock);
+        return had;
+}
+
+/* It was broken before any task has used it. */
+static void
+break_unopened(struct weir_stream *stream)
+{
+        if (!hide_descriptor(stream))
+                return;
+        weir__stream_break(&stream->transport.stream);
+        stream->transport.phase = WEIR__TRANSPORT_CLOSED;
 }
 
 void
@@ -69,9 +82,11 @@ weir__stream_fail(struct weir_stream *stream, int failure)
                 weir__stream_end_readers(stream, weir__stream_read_failure(stream));
                 weir__stream_end_writers(stream, stream->failure);
         }
-        if (!stream->is_open || weir__transport_is_closed(&stream->transport))
+        if (!stream->is_open && failure == -ECONNABORTED)
+                break_unopened(stream);
+        if (weir__transport_is_closed(&stream->transport) || !stream->is_open)
                 return;
-        set_descriptor(stream, false);
+        (void)hide_descriptor(stream);
         stream->transport.must_break |= failure == -ECONNABORTED;
         weir__transport_close(&stream->transport);
         if (stream->has_holder)
@@ -105,6 +120,8 @@ carry_out(struct weir__work *work)
                 weir__stream_fail(stream, -ECONNABORTED);
         if (orders & ORDER_CLOSE)
                 close_it(stream);
+        if (orders & ORDER_BREAK)
+                weir_stream_unref(stream);
         weir__stream_drop(stream);
         weir__runtime_leave();
 }
@@ -331,12 +348,15 @@ weir__stream_start_task(struct weir_task *task, struct weir_stream *stream)
         weir__io_start(task);
 }
 
-/* Returns false when the runtime ends, or has ended: that closes the stream. */
+/* Returns false when the runtime ends, or has ended: that closes the stream.  The order to break it is a user: the last one closes
+ * a stream that is not open on its own thread. */
 static bool
 give_order(struct weir_stream *stream, enum order order)
 {
         weir__lock(&stream->lock);
         bool is_first = !stream->orders, may = !is_first || weir__runtime_enter() == 0;
+        if (may && order == ORDER_BREAK && !(stream->orders & ORDER_BREAK))
+                (void)weir__stream_use(stream);
         if (may)
                 stream->orders |= (uint8_t)order;
         if (may && is_first) {
@@ -400,7 +420,7 @@ weir_stream_ref(weir_stream *stream)
 static void
 leave(struct weir_stream *stream)
 {
-        if (!stream->is_open && !weir__phase_is_forked())
+        if (!stream->is_open && !weir__transport_is_closed(&stream->transport) && !weir__phase_is_forked())
                 weir__stream_close(&stream->transport.stream);
         else if (stream->is_open)
                 (void)give_order(stream, ORDER_CLOSE);
@@ -429,7 +449,7 @@ weir_stream_break(weir_stream *stream)
         if (weir__phase_is_up())
                 (void)give_order(stream, ORDER_BREAK);
         else if (!weir__phase_is_forked() && !stream->is_open)
-                stream->failure = -ECONNABORTED; /* no task of it can be on its way */
+                weir__stream_fail(stream, -ECONNABORTED); /* no task of it can be on its way */
 }
 
 /* Writes the address that `name` gives: getpeername or getsockname. */
