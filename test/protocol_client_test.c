@@ -325,6 +325,162 @@ a_function_matches_and_tells_pushes(void)
         end();
 }
 
+/* -- messages that nobody has asked for -- */
+
+static weir_session *pushing;
+
+static void
+echo_and_keep(weir_task *message, void *context)
+{
+        if (!pushing)
+                pushing = weir_session_ref(weir_message_session(message));
+        echo_later(message, context);
+}
+
+static const struct weir_protocol pushed = {.size = sizeof pushed,
+                                            .delimiter = "\n",
+                                            .delimiter_size = 1,
+                                            .bare = true,
+                                            .connections = 1,
+                                            .depth = 4,
+                                            .idle_limit = WEIR_SEC(5),
+                                            .unsolicited = echo_and_keep};
+
+/* A connection that has answered a request, and is idle. */
+static int
+begin_pushed(void)
+{
+        struct asked asked;
+
+        pushing = NULL;
+        begin(&pushed);
+        ask(&asked, "x");
+        int peer = must_take();
+        GOT(peer, "x\n");
+        answer(peer, "y\n");
+        ANSWERED(&asked, "y");
+        return peer;
+}
+
+static void
+end_pushed(int peer)
+{
+        weir_session_unref(pushing);
+        close(peer);
+        end();
+}
+
+static void
+a_connection_on_which_a_push_is_handled_is_not_idle(void)
+{
+        int peer = begin_pushed();
+
+        weir_test_pass(WEIR_SEC(4));
+        answer(peer, "p9\n");
+        weir_test_pass(WEIR_SEC(8));
+        GOT(peer, "");
+        weir_test_pass(WEIR_SEC(1));
+        GOT(peer, "p9\n");
+        weir_test_pass(WEIR_SEC(4));
+        answer(peer, "p-\n"); /* to which there is no reply */
+        weir_test_pass(WEIR_SEC(4));
+        CU_ASSERT_EQUAL(weir_task_start(weir_session_send_new(pushing, "q", 1, NULL, NULL)), 0);
+        weir_test_pass(WEIR_SEC(4));
+        GOT(peer, "q\n");
+        GOT(peer, "");
+        weir_test_pass(WEIR_SEC(2));
+        GOT(peer, "<end>");
+        end_pushed(peer);
+}
+
+static void
+the_last_reference_waits_for_the_reply_to_a_push(void)
+{
+        int peer = begin_pushed();
+
+        answer(peer, "p2\n");
+        weir_endpoint_unref(endpoint);
+        endpoint = NULL;
+        weir_test_pass(WEIR_SEC(1));
+        answer(peer, "q-\n"); /* too late */
+        weir_test_pass(WEIR_SEC(1));
+        HEARD("p2|");
+        GOT(peer, "p2\n");
+        CU_ASSERT(strcmp(got(peer, NULL), "<end>") == 0 || errno == ECONNRESET);
+        end_pushed(peer);
+}
+
+static void
+a_cancel_waits_for_the_reply_to_a_push(void)
+{
+        struct asked asked;
+        int peer = begin_pushed();
+
+        answer(peer, "p2\n");
+        ask(&asked, "x");
+        GOT(peer, "x\n");
+        cancel(&asked);
+        SAW(&asked, -ECANCELED, "", WEIR_ASK_WAITING);
+        weir_test_pass(WEIR_SEC(2));
+        GOT(peer, "p2\n");
+        GOT(peer, "<end>");
+        end_pushed(peer);
+}
+
+static void
+a_close_waits_for_the_reply_to_a_push(void)
+{
+        int peer = begin_pushed();
+
+        answer(peer, "p2\n");
+        weir_session_close(pushing);
+        weir_test_pass(WEIR_SEC(2));
+        GOT(peer, "p2\n");
+        GOT(peer, "<end>");
+        end_pushed(peer);
+}
+
+/* The library's end of the only connection to the listener. */
+static int
+other_end(void)
+{
+        struct sockaddr_un name, its;
+        socklen_t size = sizeof name;
+
+        getsockname(listener, (struct sockaddr *)&name, &size);
+        for (int fd = 0; fd < 1024; fd++) {
+                socklen_t its_size = sizeof its;
+
+                if (getpeername(fd, (struct sockaddr *)&its, &its_size) == 0 && its_size == size &&
+                    memcmp(&its, &name, size) == 0)
+                        return fd;
+        }
+        CU_FAIL_FATAL("no connection");
+        return -1;
+}
+
+/* The first is cancelled when it is out, the second while nothing of it is. */
+static void
+nothing_is_left_of_a_pipeline_that_is_cancelled(void)
+{
+        struct asked first, second;
+
+        begin(&piped);
+        ask(&first, "x");
+        int peer = must_take();
+        fill(other_end());
+        ask(&second, "x");
+        cancel(&first);
+        SAW(&first, -ECANCELED, "", WEIR_ASK_WAITING);
+        WAITS(&second);
+        cancel(&second);
+        SAW(&second, -ECANCELED, "", WEIR_ASK_SENDING);
+        weir_test_pass(WEIR_SEC(100));
+        CU_ASSERT_EQUAL(weir_endpoint_connections(endpoint), 0);
+        hang_up(peer);
+        end();
+}
+
 /* -- hello -- */
 
 static void
@@ -724,6 +880,11 @@ main(void)
                 WEIR_TEST(replies_come_in_the_order_of_a_pipeline),
                 WEIR_TEST(numbers_match_replies_in_any_order),
                 WEIR_TEST(a_function_matches_and_tells_pushes),
+                WEIR_TEST(a_connection_on_which_a_push_is_handled_is_not_idle),
+                WEIR_TEST(the_last_reference_waits_for_the_reply_to_a_push),
+                WEIR_TEST(a_cancel_waits_for_the_reply_to_a_push),
+                WEIR_TEST(a_close_waits_for_the_reply_to_a_push),
+                WEIR_TEST(nothing_is_left_of_a_pipeline_that_is_cancelled),
                 WEIR_TEST(a_hello_comes_before_the_first_request),
                 WEIR_TEST(a_cancel_while_it_waits_leaves_the_queue),
                 WEIR_TEST(a_cancel_in_the_hello_closes_it),

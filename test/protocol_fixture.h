@@ -36,6 +36,13 @@ static inline const char *got(int peer, size_t *size)
 
 #define GOT(peer, text) CU_ASSERT_STRING_EQUAL(got((peer), NULL), (text))
 
+/* Nothing more fits into a socket. */
+static inline void fill(int fd)
+{
+        while (send(fd, "0123456789abcdef", 16, MSG_DONTWAIT | MSG_NOSIGNAL) > 0)
+                continue;
+}
+
 /* -- what a handler has seen -- */
 
 static char heard[4096];

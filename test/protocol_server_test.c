@@ -3,7 +3,7 @@
 
 #include "net/stream/stream.h"
 
-static int peer;
+static int peer, its_fd; /* both ends: of the test, of the stream */
 static weir_stream *stream;
 static struct weir_test_record served;
 
@@ -40,7 +40,8 @@ begin_with(const struct weir_protocol *protocol, weir_task_fn *handler)
         served = (struct weir_test_record){0};
         CU_ASSERT_EQUAL_FATAL(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends), 0);
         peer = ends[1];
-        stream = weir_stream_of(ends[0]);
+        its_fd = ends[0];
+        stream = weir_stream_of(its_fd);
         CU_ASSERT_PTR_NOT_NULL_FATAL(stream);
         weir_task *task = weir_protocol_serve_new(stream, protocol, handler, weir_test_done, &served);
         CU_ASSERT_EQUAL_FATAL(weir_task_start(task), 0);
@@ -485,6 +486,52 @@ a_push_that_waits_can_be_cancelled(void)
         end();
 }
 
+static void
+a_close_does_not_wait_for_a_push_that_is_taken_back(void)
+{
+        struct weir_test_record small = {0};
+
+        kept = NULL;
+        begin(&lines, keep_session);
+        put(peer, "x\r\n");
+        weir_test_pass(0);
+        fill(its_fd);
+        weir_series *series = weir_series_ref(weir_series_new(NULL, NULL));
+        weir_series_push(series, weir_session_send_new(kept, "x", 1, weir_test_done, &small));
+        weir_series_start(series);
+        weir_session_close(kept);
+        weir_test_pass(0);
+        CU_ASSERT_EQUAL(served.calls, 0);
+        weir_series_cancel(series);
+        weir_series_unref(series);
+        weir_test_pass(0);
+        CU_ASSERT_EQUAL(small.status, -ECANCELED);
+        SERVED(0);
+        weir_session_unref(kept);
+        end();
+}
+
+static void
+pushes_keep_a_connection_from_being_idle(void)
+{
+        struct weir_protocol short_lived = lines;
+
+        kept = NULL;
+        short_lived.idle_limit = WEIR_SEC(5);
+        begin(&short_lived, keep_session);
+        put(peer, "x\r\n");
+        for (unsigned i = 0; i < 4; i++) {
+                weir_test_pass(WEIR_SEC(4));
+                push("news");
+                CU_ASSERT_EQUAL(pushed.status, 0);
+                GOT(peer, "news\r\n");
+        }
+        weir_test_pass(WEIR_SEC(6));
+        SERVED(-ETIMEDOUT);
+        weir_session_unref(kept);
+        end();
+}
+
 /* -- hostile peers -- */
 
 static void
@@ -630,6 +677,8 @@ main(void)
                 WEIR_TEST(a_session_takes_pushes_and_a_context),
                 WEIR_TEST(a_close_lets_replies_out),
                 WEIR_TEST(a_push_that_waits_can_be_cancelled),
+                WEIR_TEST(a_close_does_not_wait_for_a_push_that_is_taken_back),
+                WEIR_TEST(pushes_keep_a_connection_from_being_idle),
                 WEIR_TEST(a_byte_a_second_is_too_slow),
                 WEIR_TEST(a_peer_that_never_reads_is_cut_off),
                 WEIR_TEST(a_slow_reader_gets_all),

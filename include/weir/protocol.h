@@ -111,7 +111,8 @@ struct weir_protocol {
         weir_nsec send_limit;    /* until the peer takes more of what waits for it; 30 s */
         weir_nsec reply_limit;   /* of a client: from then until the reply is there; 60 s */
         weir_nsec message_limit; /* of a server: from the first byte of a message to its last; 30 s */
-        weir_nsec idle_limit;    /* until a connection that is not used is closed; a client's: 50 s, a server's: none */
+        weir_nsec idle_limit;    /* until a connection is closed on which nothing comes, goes or is handled; a client's: 50 s,
+                                    a server's: none */
 };
 
 /* The initializer of a description. */

@@ -55,7 +55,6 @@ struct weir__lane {
         unsigned answered; /* replies so far; saturates */
         bool is_retired;   /* takes no more requests */
         uint64_t last_id;
-        weir_nsec idle_since;
 };
 
 struct weir_endpoint {

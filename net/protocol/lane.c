@@ -63,8 +63,36 @@ note_answer(struct weir__lane *lane)
 {
         lane->count--;
         if (!lane->count)
-                lane->idle_since = weir__clock_now();
+                weir__session_note_use(&lane->session);
         enter_list(lane);
+}
+
+/* Whether a request that lives is on it. */
+static bool
+is_needed(const struct weir__lane *lane)
+{
+        for (struct weir__link *link = weir__list_first(&lane->places); link; link = weir__list_next(&lane->places, link))
+                if (place_of(link)->ask)
+                        return true;
+        return false;
+}
+
+/* Whether it may be closed: nobody waits for a reply on it, no message of the peer is being handled, and all is out. */
+static bool
+is_quiet(const struct weir__lane *lane)
+{
+        return !is_needed(lane) && weir__session_is_quiet(&lane->session);
+}
+
+/* It has taken its last request.  Messages that nobody has asked for are no longer taken in: they might go on for ever. */
+static void
+close_if_quiet(struct weir__lane *lane, int status)
+{
+        if (!lane->is_retired)
+                return;
+        lane->session.is_done = !is_needed(lane);
+        if (is_quiet(lane))
+                weir__session_end(&lane->session, status);
 }
 
 void
@@ -72,8 +100,7 @@ weir__lane_retire(struct weir__lane *lane)
 {
         lane->is_retired = true;
         leave_list(lane);
-        if (!lane->count)
-                weir__session_end(&lane->session, 0);
+        close_if_quiet(lane, 0);
 }
 
 /* -- sending -- */
@@ -176,16 +203,6 @@ leave_empty_place(struct weir__ask *ask)
         return true;
 }
 
-/* Whether a request that lives is on it. */
-static bool
-is_needed(const struct weir__lane *lane)
-{
-        for (struct weir__link *link = weir__list_first(&lane->places); link; link = weir__list_next(&lane->places, link))
-                if (place_of(link)->ask)
-                        return true;
-        return false;
-}
-
 void
 weir__lane_leave(struct weir__ask *ask)
 {
@@ -203,6 +220,7 @@ weir__lane_leave(struct weir__ask *ask)
         if (is_queued && !is_lost) {
                 leave_place(lane, &ask->place);
                 weir__session_send(session);
+                close_if_quiet(lane, 0);
                 return;
         }
         if (is_lost || !leave_empty_place(ask)) {
@@ -214,8 +232,7 @@ weir__lane_leave(struct weir__ask *ask)
                 return;
         lane->is_retired = true;
         leave_list(lane);
-        if (!is_needed(lane))
-                weir__session_end(session, -ECONNABORTED);
+        close_if_quiet(lane, -ECONNABORTED); /* nobody wants the reply that may be on its way */
 }
 
 /* -- what comes -- */
@@ -289,7 +306,7 @@ limit(struct weir_session *session)
         weir_nsec first = WEIR_FOREVER;
 
         if (!lane->count)
-                return weir__clock_after(lane->idle_since, weir__protocol_limit(session->protocol->idle_limit, IDLE_LIMIT));
+                return weir__session_idle_until(session);
         for (struct weir__link *link = weir__list_first(&lane->places); link; link = weir__list_next(&lane->places, link)) {
                 const struct weir__place *place = place_of(link);
 
@@ -320,7 +337,8 @@ late(struct weir_session *session)
         if (limit(session) > now)
                 return;
         if (!lane->count) {
-                weir__session_end(session, 0);
+                if (is_quiet(lane))
+                        weir__session_end(session, 0);
                 return;
         }
         if (!weir__protocol_has_numbers(session->protocol)) {
@@ -352,8 +370,7 @@ settled(struct weir_session *session)
 
         if (session->is_closing && !lane->is_retired)
                 weir__lane_retire(lane);
-        if (!session->is_over && lane->is_retired && (!lane->count || !is_needed(lane)))
-                weir__session_end(session, 0);
+        close_if_quiet(lane, 0);
         lane->endpoint->go_on(lane->endpoint);
 }
 
@@ -406,6 +423,7 @@ free_lane(struct weir_session *session)
 }
 
 static const struct weir__side client_side = {
+        .idle_limit = IDLE_LIMIT,
         .receive = receive,
         .expects = expects,
         .settled = settled,
@@ -430,7 +448,6 @@ weir__lane_begin(struct weir_endpoint *endpoint, struct weir_stream *stream)
         lane->session.handler = protocol->unsolicited;
         lane->session.handler_context = protocol->context;
         lane->endpoint = endpoint;
-        lane->idle_since = weir__clock_now();
         int failed = stream->transport.poller == endpoint->poller ? weir__session_open(&lane->session, stream) : -EXDEV;
         if (failed) {
                 weir__free(lane, sizeof *lane);

@@ -51,8 +51,10 @@ message_free(struct weir__message *message)
         weir__free(message, message->whole);
         if (!session->side->is_server)
                 weir__runtime_leave();
-        session->messages--;
-        if (session->has_ended && !session->messages)
+        if (--session->messages)
+                return;
+        weir__session_note_use(session);
+        if (session->has_ended)
                 weir__session_note_gone(session);
 }
 

@@ -44,7 +44,7 @@ weir__message_pack(const struct weir_protocol *protocol, const void *data, size_
 static void
 sent(struct weir__outgoing *outgoing, struct weir_session *session, int status)
 {
-        (void)session;
+        weir__session_note_use(session);
         weir__io_complete(&weir__container_of(outgoing, struct send, outgoing)->io, status);
 }
 
@@ -73,8 +73,7 @@ withdraw(struct weir__io_task *io)
         weir__link_remove(&send->outgoing.writer.link);
         if (is_lost)
                 weir__session_end(session, -ECONNABORTED);
-        else
-                weir__session_send(session);
+        weir__session_flush(session); /* perhaps it waited only for this one to be out */
 }
 
 static void

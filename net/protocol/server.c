@@ -30,7 +30,6 @@ struct serve {
 struct server {
         struct weir_session session; /* first */
         struct serve *task;          /* NULL: it was cancelled */
-        weir_nsec idle_since;        /* WEIR_FOREVER: it is not idle, or may be for ever */
 };
 
 static struct server *
@@ -51,26 +50,17 @@ expects(const struct weir_session *session)
 static void
 settled(struct weir_session *session)
 {
-        struct server *server = server_of(session);
-        weir_nsec limit = weir__protocol_limit(session->protocol->idle_limit, WEIR_FOREVER);
-
-        if (limit == WEIR_FOREVER)
-                return;
-        if (session->messages || session->is_partial)
-                server->idle_since = WEIR_FOREVER;
-        else if (server->idle_since == WEIR_FOREVER)
-                server->idle_since = weir__clock_now();
+        (void)session;
 }
 
 static weir_nsec
 limit(struct weir_session *session)
 {
         const struct weir_protocol *protocol = session->protocol;
-        weir_nsec since = server_of(session)->idle_since;
 
         if (session->is_partial)
                 return weir__clock_after(session->partial_since, weir__protocol_limit(protocol->message_limit, MESSAGE_LIMIT));
-        return since == WEIR_FOREVER ? WEIR_FOREVER : weir__clock_after(since, protocol->idle_limit);
+        return weir__session_idle_until(session);
 }
 
 static void
@@ -98,6 +88,7 @@ free_server(struct weir_session *session)
 
 static const struct weir__side server_side = {
         .is_server = true,
+        .idle_limit = WEIR_FOREVER,
         .receive = weir__message_deliver,
         .expects = expects,
         .settled = settled,
@@ -123,7 +114,6 @@ open_session(struct server *server, struct serve *serve)
         server->session.handler = serve->handler;
         server->session.handler_context = serve->io.task.context;
         server->task = serve;
-        server->idle_since = WEIR_FOREVER;
         failed = weir__session_open(&server->session, serve->stream);
         if (failed)
                 weir__runtime_leave();

@@ -135,6 +135,35 @@ weir__session_end(struct weir_session *session, int status)
 
 /* -- limits -- */
 
+static weir_nsec
+idle_limit(const struct weir_session *session)
+{
+        return weir__protocol_limit(session->protocol->idle_limit, session->side->idle_limit);
+}
+
+void
+weir__session_note_use(struct weir_session *session)
+{
+        if (idle_limit(session) != WEIR_FOREVER)
+                session->idle_since = weir__clock_now();
+}
+
+weir_nsec
+weir__session_idle_until(const struct weir_session *session)
+{
+        weir_nsec limit = idle_limit(session);
+
+        if (limit == WEIR_FOREVER || session->messages || session->cut)
+                return WEIR_FOREVER;
+        return weir__clock_after(session->idle_since, limit);
+}
+
+bool
+weir__session_is_quiet(const struct weir_session *session)
+{
+        return !session->messages && !session->cut && (session->is_over || weir__output_is_empty(&session->stream->transport));
+}
+
 /* While output waits, the limit begins anew with each part that goes out. */
 static void
 set_limit(struct weir_session *session)
@@ -404,6 +433,7 @@ weir__session_open(struct weir_session *session, struct weir_stream *stream)
                 return stream->is_finished ? -EPIPE : -EBUSY;
         session->stream = weir__stream_use(stream);
         session->poller = stream->transport.poller;
+        weir__session_note_use(session);
         session->has_end = stream->has_end;
         session->is_closing = stream->has_end && session->side->is_server;
         weir__stream_hold(stream, &holder_ops, session);

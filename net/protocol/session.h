@@ -26,6 +26,7 @@ struct weir__outgoing {
 /* What a side does. */
 struct weir__side {
         bool is_server;
+        weir_nsec idle_limit; /* unless the description says another */
 
         /* A whole message has come, with its number.  The bytes stay until this returns.  Runs no user code.
          *
@@ -60,12 +61,14 @@ struct weir_session {
         bool is_flush_due; /* `flushing` is on its way */
         bool is_receiving; /* messages are being received: what changes is settled behind them */
         bool is_sending;   /* the limit is that of output */
+        bool is_done;      /* it takes in no more, and nobody waits for what comes */
         bool has_ended;    /* `ended` was called; `gone` follows when there is no message */
         int status;        /* over: why */
         unsigned messages; /* that have come and are not answered and out: message.c */
         unsigned unanswered; /* of them */
         size_t scanned;    /* bytes of the input without a delimiter */
         weir_nsec partial_since, sent_at;
+        weir_nsec idle_since; /* the last message has come or gone; counts while there is none */
         uint64_t sent;     /* of the transport, at `sent_at` */
 
         struct weir_stream *stream; /* a use; NULL: over */
@@ -122,7 +125,7 @@ weir__session_room(const struct weir_session *session)
 {
         unsigned most = session->side->is_server ? weir__protocol_depth(session->protocol) : WEIR__PUSHES;
 
-        if (session->is_over)
+        if (session->is_over || session->is_done)
                 return 0;
         if (session->side->is_server &&
             (session->is_closing || atomic_load_explicit(&session->is_close_asked, memory_order_relaxed)))
@@ -143,6 +146,16 @@ weir__session_keep(struct weir_session *session)
 }
 
 void weir__session_drop(struct weir_session *session);
+
+/* A message has come or gone: it is not idle for as long as its limit from now on. */
+void weir__session_note_use(struct weir_session *session);
+
+/* When it has been idle for too long; WEIR_FOREVER: it is not idle, or may be for ever. */
+weir_nsec weir__session_idle_until(const struct weir_session *session);
+
+/* Whether it could end now, and nobody would miss anything: no message of the peer is being looked at or handled, and none of
+ * ours is on its way. */
+bool weir__session_is_quiet(const struct weir_session *session);
 
 /* For dumps: who is at the other end. */
 void weir__session_describe(const struct weir_session *session, char *out, size_t room);
