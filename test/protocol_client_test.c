@@ -365,7 +365,9 @@ begin_pushed(void)
 static void
 end_pushed(int peer)
 {
+        weir_test_pass(WEIR_SEC(9)); /* handlers end */
         weir_session_unref(pushing);
+        pushing = NULL;
         close(peer);
         end();
 }
@@ -437,6 +439,95 @@ a_close_waits_for_the_reply_to_a_push(void)
         weir_test_pass(WEIR_SEC(2));
         GOT(peer, "p2\n");
         GOT(peer, "<end>");
+        end_pushed(peer);
+}
+
+static void
+answer_often(int peer, const char *text, unsigned times)
+{
+        while (times--)
+                put(peer, text);
+        weir_test_pass(0);
+}
+
+/* Handlers of pushes that have not ended are many: `asked` waits behind them. */
+static int
+begin_full(struct weir_protocol *matched, struct asked *asked, unsigned depth)
+{
+        matched->match = match_letter;
+        matched->depth = depth;
+        matched->idle_limit = WEIR_SEC(100);
+        pushing = NULL;
+        begin(matched);
+        ask(asked, ".");
+        int peer = must_take();
+        GOT(peer, ".\n");
+        answer_often(peer, "+9\n", 64);
+        WAITS(asked);
+        return peer;
+}
+
+static void
+a_reply_passes_pushes_that_are_not_handled(void)
+{
+        for (unsigned depth = 1; depth <= 4; depth += 3) {
+                struct weir_protocol matched = pushed;
+                struct asked asked;
+                int peer = begin_full(&matched, &asked, depth);
+
+                answer(peer, "+9\n.y\n");
+                ANSWERED(&asked, ".y");
+                CU_ASSERT_EQUAL(heard_count, 65);
+                answer_often(peer, "+9\n", 10); /* nobody waits: they stay where they are */
+                CU_ASSERT_EQUAL(heard_count, 65);
+                ask(&asked, ".");
+                CU_ASSERT_EQUAL(heard_count, 75);
+                answer(peer, ".z\n");
+                ANSWERED(&asked, ".z");
+                end_pushed(peer);
+        }
+}
+
+static void
+wait_long(weir_task *message, void *context)
+{
+        (void)context;
+        hear(message);
+        weir_series_push(weir_series_of(message), weir_timer_new(WEIR_SEC(100), NULL, NULL));
+}
+
+static void
+a_flood_of_pushes_is_not_taken_in(void)
+{
+        struct weir_protocol matched = pushed;
+        struct asked asked;
+        int peer = begin_full(&matched, &asked, 1);
+
+        answer_often(peer, "+9\n", 1020 - 64);
+        answer_often(peer, "+1\n", 10);
+        answer(peer, ".y\n");
+        CU_ASSERT_EQUAL(heard_count, 1024);
+        WAITS(&asked);
+        weir_test_pass(WEIR_SEC(1));
+        CU_ASSERT_EQUAL(heard_count, 1028);
+        weir_test_pass(WEIR_SEC(1));
+        ANSWERED(&asked, ".y");
+        CU_ASSERT_EQUAL(heard_count, 1030);
+        end_pushed(peer);
+        matched.max_message = 2; /* in bytes, these are all that it takes */
+        matched.delimiter = "9";
+        matched.bare = false;
+        matched.match = match_letter;
+        matched.unsolicited = wait_long;
+        begin(&matched);
+        ask(&asked, ".9");
+        peer = must_take();
+        answer_often(peer, "+9", 64);
+        answer(peer, "+9.9");
+        CU_ASSERT_EQUAL(heard_count, 64);
+        weir_test_pass(WEIR_SEC(60));
+        SAW(&asked, -ETIMEDOUT, "", WEIR_ASK_WAITING);
+        weir_test_pass(WEIR_SEC(40));
         end_pushed(peer);
 }
 
@@ -884,6 +975,8 @@ main(void)
                 WEIR_TEST(the_last_reference_waits_for_the_reply_to_a_push),
                 WEIR_TEST(a_cancel_waits_for_the_reply_to_a_push),
                 WEIR_TEST(a_close_waits_for_the_reply_to_a_push),
+                WEIR_TEST(a_reply_passes_pushes_that_are_not_handled),
+                WEIR_TEST(a_flood_of_pushes_is_not_taken_in),
                 WEIR_TEST(nothing_is_left_of_a_pipeline_that_is_cancelled),
                 WEIR_TEST(a_hello_comes_before_the_first_request),
                 WEIR_TEST(a_cancel_while_it_waits_leaves_the_queue),

@@ -96,7 +96,8 @@ struct weir_protocol {
         weir_protocol_match_fn *match; /* the numbers are the program's */
 
         weir_task_fn *unsolicited;     /* of a client: called with each message that is no reply; NULL: it breaks the
-                                          connection */
+                                          connection.  Of one connection 64 at a time; 1024 while a request waits,
+                                          whose reply may be behind them */
         weir_protocol_hello_fn *hello; /* of a client; NULL: none */
         void *context;                 /* of these functions */
 

@@ -171,8 +171,8 @@ weir__lane_send(struct weir__lane *lane, struct weir__ask *ask)
         enter_list(lane);
         ask->outgoing = (struct weir__outgoing){.writer = {.data = ask->packed, .left = ask->size}, .done = sent};
         weir__session_put(&lane->session, &ask->outgoing);
-        if (weir__protocol_depth(lane->session.protocol) > 1)
-                weir__session_flush_later(&lane->session); /* with those that start now */
+        if (weir__protocol_depth(lane->session.protocol) > 1 || lane->session.messages >= WEIR__PUSHES)
+                weir__session_flush_later(&lane->session); /* with those that start now; then it reads on */
         else
                 weir__session_send(&lane->session);
 }
@@ -293,6 +293,12 @@ static bool
 expects(const struct weir_session *session)
 {
         return lane_of(session)->count || session->handler;
+}
+
+static bool
+is_asked(const struct weir_session *session)
+{
+        return is_needed(lane_of(session));
 }
 
 /* -- limits -- */
@@ -426,6 +432,7 @@ static const struct weir__side client_side = {
         .idle_limit = IDLE_LIMIT,
         .receive = receive,
         .expects = expects,
+        .is_asked = is_asked,
         .settled = settled,
         .late = late,
         .limit = limit,

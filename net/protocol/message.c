@@ -48,6 +48,7 @@ message_free(struct weir__message *message)
         if (message->task.series)
                 weir_series_unref(message->task.series);
         drop_packed(message);
+        session->message_bytes -= message->body.size;
         weir__free(message, message->whole);
         if (!session->side->is_server)
                 weir__runtime_leave();
@@ -259,6 +260,7 @@ weir__message_deliver(struct weir_session *session, const char *data, size_t siz
         message->data[body.at + body.size] = '\0';
         weir__list_append(&session->replies, &message->link);
         session->messages++;
+        session->message_bytes += body.size;
         session->unanswered++;
         weir__deliver(weir__poller_at(session->poller), &message->task.work);
         return 0;

@@ -200,6 +200,17 @@ be_late(struct weir_session *session)
 
 /* -- what comes -- */
 
+/* A handler may itself wait for the reply. */
+unsigned
+weir__session_more_room(const struct weir_session *session)
+{
+        size_t most = WEIR__PUSHES * weir__protocol_max(session->protocol);
+
+        if (!session->side->is_asked || session->messages >= WEIR__PUSHES_MOST || session->message_bytes >= most)
+                return 0;
+        return session->side->is_asked(session) ? WEIR__PUSHES_MOST - session->messages : 0;
+}
+
 void
 weir__session_note_partial(struct weir_session *session)
 {

@@ -33,6 +33,7 @@ struct weir__side {
          * Result:  0, or why the session ends. */
         int (*receive)(struct weir_session *session, const char *data, size_t size, uint64_t id);
         bool (*expects)(const struct weir_session *session); /* whether bytes may come now; else they break it */
+        bool (*is_asked)(const struct weir_session *session); /* a reply is waited for; NULL: never */
         void (*settled)(struct weir_session *session);       /* something has changed, and all that came is received */
         void (*late)(struct weir_session *session);          /* the limit has passed that `limit` gave */
         weir_nsec (*limit)(struct weir_session *session);    /* the instant, while nothing waits to be sent; or WEIR_FOREVER */
@@ -66,6 +67,7 @@ struct weir_session {
         int status;        /* over: why */
         unsigned messages; /* that have come and are not answered and out: message.c */
         unsigned unanswered; /* of them */
+        size_t message_bytes; /* in them */
         size_t scanned;    /* bytes of the input without a delimiter */
         weir_nsec partial_since, sent_at;
         weir_nsec idle_since; /* the last message has come or gone; counts while there is none */
@@ -117,7 +119,10 @@ size_t weir__session_digest(struct weir_session *session, const char *data, size
 /* What is left is the beginning of a message. */
 void weir__session_note_partial(struct weir_session *session);
 
-#define WEIR__PUSHES 64 /* that a client takes in and has not handled: it has to read replies meanwhile */
+#define WEIR__PUSHES      64   /* that a client takes in and has not handled */
+#define WEIR__PUSHES_MOST 1024 /* the same while a request waits, whose reply may be behind them; in no more bytes */
+
+unsigned weir__session_more_room(const struct weir_session *session); /* there is none as long as nobody waits */
 
 /* How many more messages may be taken in. */
 static inline unsigned
@@ -130,7 +135,7 @@ weir__session_room(const struct weir_session *session)
         if (session->side->is_server &&
             (session->is_closing || atomic_load_explicit(&session->is_close_asked, memory_order_relaxed)))
                 return 0; /* what a handler has asked for holds before its reply is out */
-        return session->messages < most ? most - session->messages : 0;
+        return session->messages < most ? most - session->messages : weir__session_more_room(session);
 }
 
 static inline bool
