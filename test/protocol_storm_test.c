@@ -245,6 +245,67 @@ a_frame_function_that_blocks_loses_the_poller(void)
         CU_ASSERT_EQUAL(serve.calls, 1);
 }
 
+static weir_session *kept;
+static struct weir_test_latch handled;
+
+static void
+keep_session(weir_task *message, void *context)
+{
+        (void)context;
+        hear(message);
+        kept = weir_session_ref(weir_message_session(message));
+        weir_test_latch_count_down(&handled);
+}
+
+static void
+see_bytes(weir_task *read, void *context)
+{
+        size_t size;
+        const void *data = weir_stream_data(read, &size);
+
+        CU_ASSERT_EQUAL(weir_task_status(read), 0);
+        CU_ASSERT_EQUAL(size, 4);
+        memcpy(context, data, 4);
+}
+
+/* The session is closed while the function looks at a message: that stays in the stream, which the program has again. */
+static void
+a_close_loses_no_byte_that_a_function_looks_at(void)
+{
+        struct weir_config config = WEIR_CONFIG_DEFAULT;
+        struct weir_test_record serve = {0};
+        int ends[2], status = 1;
+        char left[5] = "";
+
+        config.pollers = 1;
+        CU_ASSERT_EQUAL_FATAL(weir_init(&config), 0);
+        CU_ASSERT_EQUAL_FATAL(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends), 0);
+        weir_test_latch_init(&frame_began, 1);
+        weir_test_latch_init(&frame_opened, 1);
+        weir_test_latch_init(&handled, 1);
+        forget_heard();
+        weir_stream *stream = weir_stream_of(ends[0]);
+        weir_task_start(weir_protocol_serve_new(stream, &blocking, keep_session, weir_test_done, &serve));
+        put(ends[1], "abcd");
+        weir_test_latch_wait(&handled);
+        blocks = true;
+        put(ends[1], "efgh");
+        weir_test_latch_wait(&frame_began);
+        weir_session_close(kept);
+        CU_ASSERT_EQUAL(weir_task_run(weir_session_send_new(kept, "push", 4, note_status, &status)), 0); /* behind the close */
+        weir_test_latch_count_down(&frame_opened);
+        WEIR_TEST_EVENTUALLY(serve.calls == 1);
+        CU_ASSERT_EQUAL(serve.status, 0);
+        CU_ASSERT_EQUAL(weir_task_run(weir_stream_read_new(stream, 4, 4, see_bytes, left)), 0);
+        CU_ASSERT_STRING_EQUAL(left, "efgh");
+        HEARD("abcd|");
+        GOT(ends[1], "push");
+        weir_session_unref(kept);
+        weir_stream_unref(stream);
+        close(ends[1]);
+        weir_test_end();
+}
+
 int
 main(void)
 {
@@ -253,6 +314,7 @@ main(void)
                 WEIR_TEST(a_storm_with_numbers_leaves_nothing_behind),
                 WEIR_TEST(a_stop_closes_what_is_idle),
                 WEIR_TEST(a_frame_function_that_blocks_loses_the_poller),
+                WEIR_TEST(a_close_loses_no_byte_that_a_function_looks_at),
         };
 
         return weir_test_main("protocol_storm", tests, sizeof tests / sizeof *tests);

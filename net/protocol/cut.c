@@ -21,6 +21,7 @@ struct weir__cut {
 
         /* Of the call. */
         unsigned most, count;
+        unsigned taken; /* of those; the owner's */
         int failed;
         struct {
                 size_t size;
@@ -73,18 +74,20 @@ look(void *argument)
 
 /* -- the owner -- */
 
+/* A session that was closed meanwhile takes in no more. */
 static int
 receive(struct weir_session *session, struct weir__cut *cut, size_t *at)
 {
-        for (unsigned i = 0; i < cut->count && !session->is_over; i++) {
-                int failed = session->side->receive(session, cut->input.data + *at, cut->parts[i].size, cut->parts[i].id);
+        for (; cut->taken < cut->count && weir__session_has_room(session); cut->taken++) {
+                size_t size = cut->parts[cut->taken].size;
+                int failed = session->side->receive(session, cut->input.data + *at, size, cut->parts[cut->taken].id);
 
                 if (failed)
                         return failed;
-                *at += cut->parts[i].size;
+                *at += size;
                 session->partial_since = 0;
         }
-        return cut->failed;
+        return cut->taken < cut->count ? 0 : cut->failed;
 }
 
 static void
@@ -101,7 +104,7 @@ run_done(struct weir__work *work)
 
                 transport->input = cut->input;
                 cut->input.data = NULL;
-                if (at < transport->input.size && cut->count < cut->most)
+                if (at < transport->input.size && cut->taken == cut->count && cut->count < cut->most)
                         weir__session_note_partial(session);
                 if (at)
                         (void)weir__input_keep(transport, transport->input.data + at, transport->input.size - at);

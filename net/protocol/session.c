@@ -331,8 +331,7 @@ read_on(struct weir_session *session)
 static void
 settle(struct weir_session *session)
 {
-        if (!session->is_over && session->is_closing && session->side->is_server && !session->messages &&
-            weir__output_is_empty(&session->stream->transport))
+        if (!session->is_over && session->is_closing && session->side->is_server && weir__session_is_quiet(session))
                 weir__session_end(session, 0);
         if (!session->is_over && session->stream->transport.input.size && !session->side->expects(session))
                 weir__session_end(session, -EPROTO);
