@@ -8,12 +8,15 @@ static weir_stream *stream;
 static struct weir_test_record served;
 
 /* A message ends behind the digit that says how many letters follow: "3abc". */
+static _Atomic unsigned frame_calls;
+
 static ssize_t
 frame_by_digit(const void *data, size_t size, void *context)
 {
         const char *text = data;
 
         (void)context;
+        atomic_fetch_add(&frame_calls, 1);
         CU_ASSERT(size > 0);
         return *text < '0' || *text > '9' ? -EILSEQ : 1 + (*text - '0');
 }
@@ -144,6 +147,29 @@ each_framing_is_read_in_any_pieces(void)
                         for (size_t cut = 0; cut <= framings[i].size; cut++)
                                 feed(&framings[i], depth, cut);
         weir_test_end();
+}
+
+/* It has said how large the message is: it is asked again when that much has come. */
+static void
+a_function_is_not_asked_for_each_piece(void)
+{
+        static const char wire[] = "9abcdefghi3abc0";
+        struct weir_protocol own = PROTOCOL(.frame = frame_by_digit, .message_limit = WEIR_SEC(30));
+
+        begin(&own, echo);
+        frame_calls = 0;
+        for (size_t at = 0; at < sizeof wire - 1; at++) {
+                put_bytes(peer, wire + at, 1);
+                weir_test_pass(0);
+        }
+        HEARD("9abcdefghi|3abc|0|");
+        CU_ASSERT_EQUAL(frame_calls, 5);
+        put(peer, "9abc");
+        weir_test_pass(WEIR_SEC(20));
+        put(peer, "d");
+        weir_test_pass(WEIR_SEC(10)); /* from its first byte on */
+        SERVED(-ETIMEDOUT);
+        end();
 }
 
 /* The wire breaks the connection with that. */
@@ -663,6 +689,7 @@ main(void)
 {
         static const struct weir_test tests[] = {
                 WEIR_TEST(each_framing_is_read_in_any_pieces),
+                WEIR_TEST(a_function_is_not_asked_for_each_piece),
                 WEIR_TEST(what_is_no_message_breaks_the_connection),
                 WEIR_TEST(replies_go_out_in_the_order_of_requests),
                 WEIR_TEST(replies_with_numbers_go_out_at_once),

@@ -42,7 +42,8 @@ WEIR_BEGIN
 
 /* Finds the end of the first message in what has come so far, which is at least a byte.
  *
- * Result:  its size, which may be more than what has come; 0: that is not known yet; a negative errno:
+ * Result:  its size, which may be more than what has come: then it is called again when that much has;
+ *          0: that is not known yet, and it is called again with the next bytes; a negative errno:
  *          this is no message, and the connection is broken with that.
  * Threads: a worker, in a call of its own: it may take long, and other connections go on. */
 typedef ssize_t weir_protocol_frame_fn(const void *data, size_t size, void *context);

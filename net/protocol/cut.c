@@ -32,13 +32,15 @@ struct weir__cut {
 /* -- the call -- */
 
 static ssize_t
-find_end(const struct weir_session *session, const char *data, size_t size, size_t *scanned)
+find_end(struct weir_session *session, const char *data, size_t size)
 {
         const struct weir_protocol *protocol = session->protocol;
 
         if (!protocol->frame)
-                return weir__frame_end(protocol, data, size, scanned);
-        return weir__frame_check(protocol, protocol->frame(data, size, protocol->context), size);
+                return weir__frame_end(protocol, data, size, &session->scanned);
+        ssize_t end = protocol->frame(data, size, protocol->context);
+        session->wanted = end > 0 ? (size_t)end : 0;
+        return weir__frame_check(protocol, end, size);
 }
 
 static uint64_t
@@ -60,14 +62,14 @@ look(void *argument)
 
         for (size_t at = 0; at < cut->input.size && cut->count < cut->most;) {
                 const char *data = cut->input.data + at;
-                ssize_t end = find_end(session, data, cut->input.size - at, &session->scanned);
+                ssize_t end = find_end(session, data, cut->input.size - at);
 
                 cut->failed = end < 0 ? (int)end : 0;
                 if (end <= 0)
                         return;
                 cut->parts[cut->count].size = (size_t)end;
                 cut->parts[cut->count++].id = find_id(session, data, (size_t)end);
-                session->scanned = 0;
+                session->scanned = session->wanted = 0;
                 at += (size_t)end;
         }
 }

@@ -264,7 +264,9 @@ digest_kept(struct weir_session *session)
         struct weir__transport *transport = &session->stream->transport;
         if (transport->input.size) {
                 if (weir__protocol_has_functions(session->protocol)) {
-                        if (!session->is_partial)
+                        if (transport->input.size < session->wanted)
+                                weir__session_note_partial(session);
+                        else if (!session->is_partial)
                                 session->side->cut(session);
                 } else {
                         size_t used = weir__session_digest(session, transport->input.data, transport->input.size);

@@ -69,6 +69,7 @@ struct weir_session {
         unsigned unanswered; /* of them */
         size_t message_bytes; /* in them */
         size_t scanned;    /* bytes of the input without a delimiter */
+        size_t wanted;     /* the size of its first message, if a frame function has said that; else 0 */
         weir_nsec partial_since, sent_at;
         weir_nsec idle_since; /* the last message has come or gone; counts while there is none */
         uint64_t sent;     /* of the transport, at `sent_at` */
