@@ -347,7 +347,10 @@ a_cancel_ends_the_serving_at_once(void)
 {
         int ends[2];
 
-        within = served = (struct weir_test_record){0};
+        static _Atomic unsigned order;
+
+        order = 0;
+        within = served = (struct weir_test_record){.counter = &order};
         forget_heard();
         weir_test_begin_virtual();
         CU_ASSERT_EQUAL_FATAL(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends), 0);
@@ -363,6 +366,7 @@ a_cancel_ends_the_serving_at_once(void)
         weir_test_pass(0);
         SERVED(-ECANCELED);
         WEIR_TEST_CALLED(&within, -ECANCELED);
+        CU_ASSERT(within.order < served.order);
         CU_ASSERT(strcmp(got(peer, NULL), "<end>") == 0 || errno == ECONNRESET);
         end();
 }

@@ -306,6 +306,67 @@ a_close_loses_no_byte_that_a_function_looks_at(void)
         weir_test_end();
 }
 
+static struct weir_test_latch handler_opened;
+static _Atomic unsigned handlers_done;
+
+static void
+block(weir_task *message, void *context)
+{
+        keep_session(message, context);
+        weir_test_latch_wait(&handler_opened);
+        atomic_fetch_add(&handlers_done, 1);
+}
+
+static void
+see_served(weir_task *task, void *context)
+{
+        CU_ASSERT_EQUAL(handlers_done, 1);
+        weir_test_done(task, context);
+}
+
+/* With a callback, and without one: then the series tells. */
+static void
+cancel_while_a_handler_runs(weir_task_fn *done)
+{
+        struct weir_config config = WEIR_CONFIG_DEFAULT;
+        struct weir_test_record serve = {0}, all = {0};
+        int ends[2], status = 1;
+
+        config.pollers = 1;
+        CU_ASSERT_EQUAL_FATAL(weir_init(&config), 0);
+        CU_ASSERT_EQUAL_FATAL(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends), 0);
+        weir_test_latch_init(&handled, 1);
+        weir_test_latch_init(&handler_opened, 1);
+        handlers_done = 0;
+        forget_heard();
+        weir_stream *stream = weir_stream_of(ends[0]);
+        weir_series *series = weir_series_ref(weir_series_new(weir_test_series_done, &all));
+        weir_series_push(series, weir_protocol_serve_new(stream, &blocking, block, done, &serve));
+        weir_series_start(series);
+        weir_stream_unref(stream);
+        put(ends[1], "abcd");
+        weir_test_latch_wait(&handled);
+        weir_series_cancel(series);
+        CU_ASSERT_EQUAL(weir_task_run(weir_session_send_new(kept, "push", 4, note_status, &status)), -EPIPE); /* behind it */
+        CU_ASSERT_EQUAL(serve.calls, 0);
+        CU_ASSERT_EQUAL(all.calls, 0);
+        weir_test_latch_count_down(&handler_opened);
+        WEIR_TEST_EVENTUALLY(all.calls == 1);
+        CU_ASSERT_EQUAL(serve.calls, done != NULL);
+        CU_ASSERT(!done || serve.status == -ECANCELED);
+        weir_session_unref(kept);
+        weir_series_unref(series);
+        close(ends[1]);
+        weir_test_end();
+}
+
+static void
+a_cancelled_server_waits_for_its_handlers(void)
+{
+        cancel_while_a_handler_runs(see_served);
+        cancel_while_a_handler_runs(NULL);
+}
+
 int
 main(void)
 {
@@ -315,6 +376,7 @@ main(void)
                 WEIR_TEST(a_stop_closes_what_is_idle),
                 WEIR_TEST(a_frame_function_that_blocks_loses_the_poller),
                 WEIR_TEST(a_close_loses_no_byte_that_a_function_looks_at),
+                WEIR_TEST(a_cancelled_server_waits_for_its_handlers),
         };
 
         return weir_test_main("protocol_storm", tests, sizeof tests / sizeof *tests);

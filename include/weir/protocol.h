@@ -192,8 +192,8 @@ WEIR_API void weir_session_close(weir_session *session);
  *
  * At most `depth` messages are under way.  If that is above 1, their handlers may run at the same
  * time.  The peer waits for the others.  If the connection breaks, the series of those that are under
- * way are cancelled.  After a cancel or a deadline of this task, handlers of messages that had come
- * may still be called behind `done`: what they use has to live longer.
+ * way are cancelled.  The same happens after a cancel or a deadline of this task.  `done` is called when
+ * the last of these series has ended, so it may free what handlers use.
  *
  * Owner:   the caller, until the task is consumed.
  * Result:  NULL when out of memory; every consumer accepts NULL.  The task's start, run or push

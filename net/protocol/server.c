@@ -3,15 +3,17 @@
  * Threads: made, started and cancelled on any thread; the rest on the owner of the stream's poller.
  * Locks:   none.
  *
- * The session outlives the task if that is cancelled while messages are under way.  So it keeps the runtime up by itself. */
+ * The callback of the task is the last thing: a cancel ends the session, and the task waits for the handlers of the messages that
+ * have come. */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "kernel/base/clock.h"
+#include "factory/task/series.h"
 #include "kernel/memory/memory.h"
 #include "kernel/observe/log.h"
-#include "kernel/runtime/runtime.h"
+#include "kernel/worker/deliver.h"
 #include "net/protocol/session.h"
 
 #define MESSAGE_LIMIT WEIR_SEC(30)
@@ -24,12 +26,14 @@ struct serve {
         const struct weir_protocol *protocol;
         weir_task_fn *handler;
 
-        struct server *server; /* the owner's, while it waits */
+        /* The owner's, while it waits. */
+        struct server *server;
+        bool is_cancelled; /* and its session has ended for that */
 };
 
 struct server {
         struct weir_session session; /* first */
-        struct serve *task;          /* NULL: it was cancelled */
+        struct serve *task;
 };
 
 static struct server *
@@ -73,11 +77,15 @@ late(struct weir_session *session)
 static void
 gone(struct weir_session *session)
 {
-        struct serve *task = server_of(session)->task;
+        struct serve *serve = server_of(session)->task;
 
-        if (task)
-                weir__io_complete(&task->io, session->status);
-        weir__runtime_leave();
+        if (!serve->is_cancelled) {
+                weir__io_complete(&serve->io, session->status);
+                return;
+        }
+        serve->io.is_linked = false;
+        serve->io.task.status = weir__series_effective_cause(serve->io.task.series);
+        weir__deliver(weir__poller_at(serve->io.task.poller), &serve->io.task.work);
 }
 
 static void
@@ -105,19 +113,12 @@ static const struct weir__side server_side = {
 static int
 open_session(struct server *server, struct serve *serve)
 {
-        int failed = weir__runtime_enter();
-
-        if (failed)
-                return failed;
         memset(server, 0, sizeof *server);
         weir__session_init(&server->session, &server_side, serve->protocol);
         server->session.handler = serve->handler;
         server->session.handler_context = serve->io.task.context;
         server->task = serve;
-        failed = weir__session_open(&server->session, serve->stream);
-        if (failed)
-                weir__runtime_leave();
-        return failed;
+        return weir__session_open(&server->session, serve->stream);
 }
 
 static int
@@ -138,13 +139,18 @@ try(struct weir__io_task *io)
         return 0;
 }
 
+/* After a cancel its work comes once more: from `gone`. */
 static void
-withdraw(struct weir__io_task *io)
+run(struct weir__work *work)
 {
-        struct server *server = ((struct serve *)io)->server;
+        struct serve *serve = (struct serve *)work;
 
-        server->task = NULL;
-        weir__session_end(&server->session, -ECANCELED);
+        if (!serve->io.is_linked || serve->is_cancelled) {
+                weir__io_run(work);
+                return;
+        }
+        serve->is_cancelled = true;
+        weir__session_end(&serve->server->session, -ECANCELED);
 }
 
 static void
@@ -170,7 +176,20 @@ describe(const struct weir_task *task, char *out, size_t room)
 }
 
 static const struct weir__io_ops serve_ops = {
-        .task = WEIR__IO_TASK_OPS("a protocol's server", start, release, describe), .try = try, .withdraw = withdraw};
+        .task = {.work = {.run = run, .kind = "a protocol's server", .function = weir__io_function, .name = weir__task_name},
+                 .start = start,
+                 .end_early = weir__io_end_early,
+                 .release = release,
+                 .describe = describe},
+        .try = try};
+
+/* In place of none: a task without a callback could not wait behind a cancel that meets its start. */
+static void
+no_callback(weir_task *task, void *context)
+{
+        (void)task;
+        (void)context;
+}
 
 weir_task *
 weir_protocol_serve_new(weir_stream *stream, const struct weir_protocol *protocol, weir_task_fn *handler, weir_task_fn *done,
@@ -184,7 +203,7 @@ weir_protocol_serve_new(weir_stream *stream, const struct weir_protocol *protoco
         if (!fault && !handler)
                 fault = weir__log_refusal("weir_protocol_serve_new: no handler: expected a function that replies");
         *serve = (struct serve){.stream = weir__stream_use(stream), .protocol = protocol, .handler = handler};
-        weir__task_init(&serve->io.task, &serve_ops.task, sizeof *serve, done, context);
+        weir__task_init(&serve->io.task, &serve_ops.task, sizeof *serve, done ? done : no_callback, context);
         if (!stream || fault)
                 weir__task_poison(&serve->io.task, stream ? fault : -ENOMEM);
         return &serve->io.task;
