@@ -90,13 +90,45 @@ see(weir_task *ask, void *context)
 }
 
 static void
-ask(struct asked *asked, const char *text)
+ask_bytes(struct asked *asked, const void *bytes, size_t size)
 {
         *asked = (struct asked){0};
         asked->series = weir_series_ref(weir_series_new(NULL, NULL));
-        weir_series_push(asked->series, weir_test_recorded(weir_ask_new(endpoint, text, strlen(text), see, asked)));
+        weir_series_push(asked->series, weir_test_recorded(weir_ask_new(endpoint, bytes, size, see, asked)));
         CU_ASSERT_EQUAL(weir_series_start(asked->series), 0);
         weir_test_pass(0);
+}
+
+static void
+ask(struct asked *asked, const char *text)
+{
+        ask_bytes(asked, text, strlen(text));
+}
+
+#define LARGE ((1 << 20) - 8) /* bytes: the socket takes a part of them */
+
+static void
+ask_large(struct asked *asked)
+{
+        static char bytes[LARGE];
+
+        memset(bytes, 'x', sizeof bytes);
+        ask_bytes(asked, bytes, sizeof bytes);
+}
+
+/* The peer takes the large request, the end of its line, and what follows. */
+static void
+take_large(int peer, const char *behind)
+{
+        size_t size = 0, all = 0, whole = LARGE + 1 + strlen(behind);
+        const char *text = "";
+
+        for (unsigned i = 0; i < 100 && all < whole; i++, all += size) {
+                text = got(peer, &size);
+                weir_test_pass(0);
+        }
+        CU_ASSERT_EQUAL(all, whole);
+        CU_ASSERT_STRING_EQUAL(text + (size < strlen(behind) ? 0 : size - strlen(behind)), behind);
 }
 
 static void
@@ -755,15 +787,10 @@ late_replies_that_never_come_give_their_places_back(void)
 static void
 a_cancel_of_half_a_request_breaks_its_connection(void)
 {
-        static char bytes[(1 << 20) - 8];
-        struct asked large = {0}, small;
+        struct asked large, small;
 
         begin(&piped);
-        memset(bytes, 'x', sizeof bytes);
-        large.series = weir_series_ref(weir_series_new(NULL, NULL));
-        weir_series_push(large.series, weir_test_recorded(weir_ask_new(endpoint, bytes, sizeof bytes, see, &large)));
-        weir_series_start(large.series);
-        weir_test_pass(0);
+        ask_large(&large);
         int peer = must_take();
         ask(&small, "s");
         cancel(&small); /* of which nothing is out */
@@ -777,13 +804,81 @@ a_cancel_of_half_a_request_breaks_its_connection(void)
         end();
 }
 
+/* -- a reply before all of its request is out -- */
+
+static void
+an_early_reply_is_given_and_the_rest_goes_out(void)
+{
+        struct asked large, small, next;
+
+        begin(&piped);
+        ask_large(&large);
+        ask(&small, "s");
+        int peer = must_take();
+        answer(peer, "no\n");
+        ANSWERED(&large, "no");
+        ask(&next, "n"); /* no more behind it */
+        weir_test_pass(WEIR_SEC(29));
+        WAITS(&next);
+        take_large(peer, "s\nn\n");
+        answer(peer, "1\n2\n");
+        ANSWERED(&small, "1");
+        ANSWERED(&next, "2");
+        close(peer);
+        end();
+}
+
+static void
+a_rest_that_is_never_taken_fails_nobody(void)
+{
+        struct asked large, next;
+
+        begin(&piped);
+        ask_large(&large);
+        int peer = must_take();
+        answer(peer, "no\n");
+        ANSWERED(&large, "no");
+        ask(&next, "n");
+        weir_test_pass(WEIR_SEC(31));
+        WAITS(&next);
+        close(peer);
+        peer = must_take();
+        GOT(peer, "n\n");
+        answer(peer, "1\n");
+        ANSWERED(&next, "1");
+        ask_large(&large);
+        answer(peer, "no\n");
+        hang_up(peer);
+        ANSWERED(&large, "no");
+        weir_endpoint_unref(endpoint); /* while the rest waits */
+        endpoint = NULL;
+        end();
+}
+
+static void
+a_reply_before_its_request_is_refused(void)
+{
+        struct asked first, second;
+
+        begin(&piped);
+        ask(&first, "x");
+        int peer = must_take();
+        fill(other_end());
+        answer(peer, "y\n");
+        ANSWERED(&first, "y");
+        ask(&second, "x");
+        answer(peer, "y\n");
+        SAW(&second, -EPROTO, "", WEIR_ASK_SENDING);
+        close(peer);
+        end();
+}
+
 /* -- limits -- */
 
 static void
 limits_tell_their_stage(void)
 {
         struct asked asked, queued;
-        static char bytes[(1 << 20) - 8];
 
         begin(&lines);
         ask(&asked, "x");
@@ -798,10 +893,7 @@ limits_tell_their_stage(void)
         weir_test_pass(WEIR_SEC(2));
         SAW(&asked, -ETIMEDOUT, "", WEIR_ASK_WAITING);
         hang_up(peer);
-        memset(bytes, 'x', sizeof bytes);
-        asked = (struct asked){.series = weir_series_ref(weir_series_new(NULL, NULL))};
-        weir_series_push(asked.series, weir_test_recorded(weir_ask_new(endpoint, bytes, sizeof bytes, see, &asked)));
-        weir_series_start(asked.series);
+        ask_large(&asked);
         weir_test_pass(WEIR_SEC(31));
         SAW(&asked, -ETIMEDOUT, "", WEIR_ASK_SENDING);
         hang_up(must_take());
@@ -986,6 +1078,9 @@ main(void)
                 WEIR_TEST(with_numbers_a_late_reply_is_thrown_away),
                 WEIR_TEST(late_replies_that_never_come_give_their_places_back),
                 WEIR_TEST(a_cancel_of_half_a_request_breaks_its_connection),
+                WEIR_TEST(an_early_reply_is_given_and_the_rest_goes_out),
+                WEIR_TEST(a_rest_that_is_never_taken_fails_nobody),
+                WEIR_TEST(a_reply_before_its_request_is_refused),
                 WEIR_TEST(limits_tell_their_stage),
                 WEIR_TEST(with_numbers_a_late_request_ends_alone),
                 WEIR_TEST(nobody_listens),

@@ -253,13 +253,16 @@ enum weir_ask_stage {
  * more requests, and is closed when the others on it are answered; but if replies have numbers, the
  * late one is thrown away, and the connection goes on.
  *
+ * A reply that comes while a part of the request is still to be sent is given at once.  The rest goes
+ * out before other requests.
+ *
  * Owner:   the caller, until the task is consumed.  The bytes are copied.
  * Result:  NULL when out of memory; every consumer accepts NULL.  The task's start, run or push
  *          reports -ENOMEM for a NULL endpoint, -EINVAL and -EMSGSIZE as weir_message_reply.  The
  *          task's status: 0; those of weir_connect_new, of the hello, of weir_stream_read_new and
  *          weir_stream_write_new; -ECONNRESET: the peer has closed the connection before the reply;
  *          -EMSGSIZE, -EBADMSG: the reply is too large, or none; -EPROTO: a message came that nobody
- *          waits for; -EEXIST: a request with that number is under way; -ETIMEDOUT: a limit has passed,
+ *          waits for, or the reply before any of the request was out; -EEXIST: a request with that number is under way; -ETIMEDOUT: a limit has passed,
  *          and the stage says which; -ECANCELED, -ETIMEDOUT or -ESHUTDOWN if its series ended before.
  * Threads: any. */
 WEIR_API weir_task *weir_ask_new(weir_endpoint *endpoint, const void *data, size_t size, weir_task_fn *done, void *context);

@@ -53,6 +53,7 @@ struct weir__lane {
         struct weir__list places;
         unsigned count;    /* of them */
         unsigned answered; /* replies so far; saturates */
+        unsigned rests;    /* of requests that were answered before all of them was out */
         bool is_retired;   /* takes no more requests */
         uint64_t last_id;
 };

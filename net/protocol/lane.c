@@ -49,7 +49,8 @@ enter_list(struct weir__lane *lane)
         struct weir_endpoint *endpoint = lane->endpoint;
 
         leave_list(lane);
-        if (lane->session.is_over || lane->is_retired || lane->count >= weir__protocol_depth(lane->session.protocol))
+        if (lane->session.is_over || lane->is_retired || lane->rests ||
+            lane->count >= weir__protocol_depth(lane->session.protocol))
                 return;
         if (lane->count)
                 weir__list_append(&endpoint->busy, &lane->link);
@@ -249,6 +250,47 @@ receive_unsolicited(struct weir_session *session, const char *data, size_t size)
         return failed;
 }
 
+/* What is left of a request that was answered.  The peer may never take it, so no request is put behind it. */
+struct rest {
+        struct weir__outgoing outgoing; /* with the writer of the request, in its place */
+        char *packed;
+        size_t size;
+};
+
+static void
+rest_sent(struct weir__outgoing *outgoing, struct weir_session *session, int status)
+{
+        struct rest *rest = weir__container_of(outgoing, struct rest, outgoing);
+        struct weir__lane *lane = lane_of(session);
+
+        weir__free(rest->packed, rest->size);
+        free(rest);
+        lane->rests--;
+        if (!status)
+                enter_list(lane);
+}
+
+/* A reply has come before all of its request was out.  Result: 0; -EPROTO: nothing of it was; -ENOMEM. */
+static int
+send_rest_alone(struct weir__ask *ask)
+{
+        struct weir__lane *lane = ask->lane;
+        struct weir__writer *writer = &ask->outgoing.writer;
+
+        if (!weir__output_is_on_its_way(&lane->session.stream->transport, writer))
+                return -EPROTO;
+        struct rest *rest = malloc(sizeof *rest);
+        if (!rest)
+                return -ENOMEM;
+        *rest = (struct rest){.outgoing = {.writer = *writer, .done = rest_sent}, .packed = ask->packed, .size = ask->size};
+        rest->outgoing.writer.link = (struct weir__link){0};
+        weir__link_insert(&rest->outgoing.writer.link, writer->link.previous, &writer->link);
+        weir__link_remove(&writer->link);
+        ask->packed = NULL;
+        lane->rests++;
+        return 0;
+}
+
 static struct weir__place *
 find_match(const struct weir__lane *lane, uint64_t id)
 {
@@ -275,8 +317,9 @@ receive(struct weir_session *session, const char *data, size_t size, uint64_t id
                 leave_place(lane, place);
                 return 0;
         }
-        if (weir__link_is_used(&ask->outgoing.writer.link)) /* an answer before the request */
-                return -EPROTO;
+        int failed = weir__link_is_used(&ask->outgoing.writer.link) ? send_rest_alone(ask) : 0;
+        if (failed)
+                return failed;
         ask->body = weir__frame_body(session->protocol, size);
         ask->reply = malloc(ask->body.size + 1);
         leave_place(lane, place);
