@@ -20,8 +20,9 @@ static const struct weir_protocol numbered = {.size = sizeof numbered,
                                               .id_width = 1};
 
 static void
-begin(const struct weir_protocol *protocol)
+begin_with_pollers(const struct weir_protocol *protocol, int pollers)
 {
+        struct weir_config config = WEIR_CONFIG_DEFAULT;
         struct sockaddr_un name = {.sun_family = AF_UNIX};
         char text[64];
         static unsigned number;
@@ -34,11 +35,19 @@ begin(const struct weir_protocol *protocol)
                                    (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)size - 6)),
                               0);
         CU_ASSERT_EQUAL_FATAL(listen(listener, MOST), 0);
-        weir_test_begin_virtual();
+        config.clock = WEIR_CLOCK_VIRTUAL;
+        config.pollers = pollers;
+        CU_ASSERT_EQUAL_FATAL(weir_init(&config), 0);
         endpoint = weir_endpoint_new(text, protocol);
         CU_ASSERT_PTR_NOT_NULL_FATAL(endpoint);
         weir_test_pass(0);
         fds_before = weir_test_entries_of("/proc/self/fd");
+}
+
+static void
+begin(const struct weir_protocol *protocol)
+{
+        begin_with_pollers(protocol, 0);
 }
 
 static void
@@ -855,6 +864,30 @@ a_rest_that_is_never_taken_fails_nobody(void)
         end();
 }
 
+/* Within a callback: the library's poller sees both at once. */
+static void
+refuse(weir_task *task, void *peer)
+{
+        (void)task;
+        put(*(int *)peer, "too large\n");
+        shutdown(*(int *)peer, SHUT_RDWR);
+}
+
+static void
+a_peer_that_refuses_the_rest_has_said_why(void)
+{
+        struct asked large;
+
+        begin_with_pollers(&piped, 1);
+        ask_large(&large);
+        int peer = must_take();
+        CU_ASSERT_EQUAL(weir_task_start(weir_empty_new(refuse, &peer)), 0);
+        weir_test_pass(0);
+        ANSWERED(&large, "too large");
+        close(peer);
+        end();
+}
+
 static void
 a_reply_before_its_request_is_refused(void)
 {
@@ -1080,6 +1113,7 @@ main(void)
                 WEIR_TEST(a_cancel_of_half_a_request_breaks_its_connection),
                 WEIR_TEST(an_early_reply_is_given_and_the_rest_goes_out),
                 WEIR_TEST(a_rest_that_is_never_taken_fails_nobody),
+                WEIR_TEST(a_peer_that_refuses_the_rest_has_said_why),
                 WEIR_TEST(a_reply_before_its_request_is_refused),
                 WEIR_TEST(limits_tell_their_stage),
                 WEIR_TEST(with_numbers_a_late_request_ends_alone),

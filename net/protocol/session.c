@@ -364,13 +364,32 @@ written(void *holder, struct weir__writer *writer)
         outgoing->done(outgoing, holder, 0);
 }
 
-void
-weir__session_send(struct weir_session *session)
+/* The peer takes no more.  To a client it may have said why. */
+static void
+fail_sending(struct weir_session *session, int failure)
+{
+        if (!session->side->is_server && !session->is_receiving) {
+                session->is_receiving = true;
+                session->stream->transport.is_ready = true;
+                read_on(session);
+                session->is_receiving = false;
+        }
+        weir__session_end(session, failure);
+}
+
+static void
+flush(struct weir_session *session)
 {
         int result = session->is_over ? 0 : weir__output_flush(&session->stream->transport);
 
         if (result < 0)
-                weir__session_end(session, result);
+                fail_sending(session, result);
+}
+
+void
+weir__session_send(struct weir_session *session)
+{
+        flush(session);
         if (!session->is_over)
                 set_limit(session);
 }
@@ -378,10 +397,7 @@ weir__session_send(struct weir_session *session)
 void
 weir__session_flush(struct weir_session *session)
 {
-        int result = session->is_over ? 0 : weir__output_flush(&session->stream->transport);
-
-        if (result < 0)
-                weir__session_end(session, result);
+        flush(session);
         weir__session_receive(session);
 }
 
