@@ -1043,6 +1043,57 @@ a_bad_reply_is_told(void)
         end();
 }
 
+static ssize_t
+frame_of_a_terabyte(const void *data, size_t size, void *context)
+{
+        (void)data;
+        (void)context;
+        return size < 4 ? 0 : (ssize_t)1 << 40;
+}
+
+/* The reply breaks the connection; what has come again and again until then. */
+static void
+breaks(struct weir_protocol protocol, const char *wire, size_t size, unsigned times, int status)
+{
+        static const char request[100];
+        struct asked asked;
+
+        protocol.size = sizeof protocol;
+        protocol.connections = 1;
+        begin(&protocol);
+        ask_bytes(&asked, protocol.delimiter ? "x" : request, protocol.delimiter ? 1 : 100);
+        int peer = must_take();
+        for (unsigned i = 0; i < times; i++) {
+                WAITS(&asked);
+                (void)send(peer, wire, size, MSG_NOSIGNAL);
+                weir_test_pass(0);
+        }
+        SAW(&asked, status, "", WEIR_ASK_WAITING);
+        CU_ASSERT_EQUAL(weir_endpoint_connections(endpoint), 0);
+        close(peer);
+        end();
+}
+
+static void
+a_reply_that_is_endless_is_not_kept(void)
+{
+        static char filled[1 << 16];
+        struct weir_protocol length = {.length_width = 4, .length_adjust = 4, .bare = true}, wide = {.length_width = 8},
+                             own = {.frame = frame_of_a_terabyte},
+                             line = {.delimiter = "\r\n", .delimiter_size = 2, .bare = true};
+
+        size_t before = weir_test_resident_bytes();
+        breaks(length, "\377\377\377\377", 4, 1, -EMSGSIZE); /* 4 GB */
+        breaks(length, "\377", 1, 4, -EMSGSIZE);
+        breaks(length, "\0\020\0\0", 4, 1, -EMSGSIZE); /* the field is not counted */
+        breaks(wide, "\177\377\377\377\377\377\377\377", 8, 1, -EMSGSIZE);
+        breaks(wide, "\0\0\0\0\0\0\0\7", 8, 1, -EBADMSG);
+        breaks(own, "x", 1, 4, -EMSGSIZE);
+        memset(filled, '\r', sizeof filled);
+        breaks(line, filled, sizeof filled, 16, -EMSGSIZE);
+        CU_ASSERT(weir_test_resident_bytes() < before + (64 << 20));
+}
+
 /* -- the end -- */
 
 static void
@@ -1120,6 +1171,7 @@ main(void)
                 WEIR_TEST(nobody_listens),
                 WEIR_TEST(a_request_is_replayed_once_on_another_connection),
                 WEIR_TEST(a_bad_reply_is_told),
+                WEIR_TEST(a_reply_that_is_endless_is_not_kept),
                 WEIR_TEST(shutdown_ends_each_stage),
                 WEIR_TEST(the_last_reference_closes_what_is_idle),
         };

@@ -12,6 +12,8 @@
 
 static _Atomic bool is_armed;                    /* the C library's memory counts as well */
 static _Atomic int transfers_left = -1, refusal; /* reads and writes of sockets until one fails with that errno */
+static _Atomic int sockets_left = -1;            /* sockets until there is no descriptor for one */
+static _Atomic bool is_without_sockets;          /* or for any */
 
 static bool
 is_refused(void)
@@ -44,6 +46,8 @@ void *__real_realloc(void *block, size_t size);
 void *__wrap_realloc(void *block, size_t size);
 char *__real_strdup(const char *text);
 char *__wrap_strdup(const char *text);
+int __real_socket(int domain, int type, int protocol);
+int __wrap_socket(int domain, int type, int protocol);
 ssize_t __real_recv(int fd, void *data, size_t size, int flags);
 ssize_t __wrap_recv(int fd, void *data, size_t size, int flags);
 ssize_t __real_send(int fd, const void *data, size_t size, int flags);
@@ -75,6 +79,17 @@ __wrap_strdup(const char *text)
         return is_refused() ? NULL : __real_strdup(text);
 }
 
+int
+__wrap_socket(int domain, int type, int its_protocol)
+{
+        bool is_refused = is_armed && (is_without_sockets || sockets_left == 0);
+
+        if (is_armed && sockets_left >= 0)
+                sockets_left--;
+        errno = EMFILE;
+        return is_refused ? -1 : __real_socket(domain, type, its_protocol);
+}
+
 ssize_t
 __wrap_recv(int fd, void *data, size_t size, int flags)
 {
@@ -96,7 +111,7 @@ __wrap_sendmsg(int fd, const struct msghdr *message, int flags)
 /* -- a scenario -- */
 
 static const struct weir_protocol *protocol;
-static unsigned started, ended, well, pushes, serving;
+static unsigned started, ended, well, without_descriptor, pushes, serving;
 static int listener;
 static weir_fd *listening;
 static char address[64];
@@ -117,6 +132,13 @@ see_push(weir_task *message, void *context)
         pushes++;
 }
 
+static void
+answer_push(weir_task *message, void *context)
+{
+        see_push(message, context);
+        weir_message_reply(message, "qq", 2);
+}
+
 /* A block for it has a multiple of 8 bytes, so that what is counted at its end is what was counted before. */
 static void
 say_hello(weir_stream *stream, weir_series *series, void *context)
@@ -134,6 +156,19 @@ static const struct weir_protocol lines = {.size = sizeof lines,
                                            .connections = 2,
                                            .is_idempotent = true};
 static const struct weir_protocol own = {.size = sizeof own, .frame = frame_of_two, .connections = 1, .hello = say_hello};
+static uint64_t
+match_push(const void *message, size_t size, void *context)
+{
+        (void)context;
+        return size && *(const char *)message == 'p' ? WEIR_MATCH_NONE : WEIR_MATCH_OLDEST;
+}
+
+static const struct weir_protocol matched = {.size = sizeof matched,
+                                             .frame = frame_of_two,
+                                             .depth = 4,
+                                             .connections = 1,
+                                             .match = match_push,
+                                             .unsolicited = answer_push};
 static const struct weir_protocol numbered = {
         .size = sizeof numbered, .fixed_size = 2, .id_width = 1, .depth = 4, .connections = 1, .unsolicited = see_push};
 
@@ -144,10 +179,12 @@ answer(weir_task *message, void *context)
         const char *data = weir_message_data(message, &size);
 
         (void)context;
+        if (data[0] == 'q') /* the reply to a push */
+                return;
         weir_message_reply(message, data, size);
-        if (size && data[size - 1] == 'l')
+        if (data[size - 1] == 'l')
                 weir_series_push(weir_series_of(message), weir_timer_new(WEIR_SEC(1), NULL, NULL));
-        if (protocol->id_width)
+        if (protocol->unsolicited && data[0] == '?')
                 weir_task_start(weir_session_send_new(weir_message_session(message), "pp", 2, NULL, NULL));
 }
 
@@ -184,6 +221,7 @@ note(weir_task *ask, void *context)
         (void)context;
         ended++;
         well += weir_task_status(ask) == 0;
+        without_descriptor += weir_task_status(ask) == -EMFILE;
 }
 
 static void
@@ -211,7 +249,7 @@ static bool
 scenario(const struct weir_protocol *with, int allocations, int transfers)
 {
         protocol = with;
-        started = ended = well = pushes = serving = 0;
+        started = ended = well = without_descriptor = pushes = serving = 0;
         weir_test_begin_virtual();
         unsigned fds = weir_test_entries_of("/proc/self/fd");
         listen_somewhere();
@@ -225,9 +263,10 @@ scenario(const struct weir_protocol *with, int allocations, int transfers)
         for (unsigned i = 0; i < 5; i++)
                 ask(endpoint, i % 2 ? "?l" : "?x");
         weir_clock_advance(WEIR_SEC(3));
+        is_without_sockets = false;
         ask(endpoint, "?y");
         weir_clock_advance(WEIR_SEC(200)); /* all limits pass */
-        bool was_refused = allocations_left < 0 && transfers_left < 0;
+        bool was_refused = allocations_left < 0 && transfers_left < 0 && sockets_left < 0;
         is_armed = false;
         atomic_store(&allocations_left, -1);
         weir_endpoint_unref(endpoint);
@@ -266,6 +305,7 @@ without_memory_it_is_told_and_nothing_is_left(void)
 {
         each_allocation(&lines);
         each_allocation(&own);
+        each_allocation(&matched);
         each_allocation(&numbered);
 }
 
@@ -292,12 +332,84 @@ a_read_or_write_that_fails_is_told_and_nothing_is_left(void)
         each_transfer(&numbered, ENOBUFS);
 }
 
+static void
+without_a_descriptor_one_request_fails(void)
+{
+        unsigned count = 0;
+
+        for (bool was_refused = true; was_refused && count < 10; count += was_refused) {
+                sockets_left = (int)count;
+                was_refused = scenario(&lines, -1, -1);
+                sockets_left = -1;
+                CU_ASSERT(without_descriptor <= was_refused); /* another connection may have been ready before */
+                CU_ASSERT_EQUAL(well + without_descriptor, 6);
+        }
+        CU_ASSERT(count >= 2 && count < 10);
+        is_without_sockets = true; /* until the last request */
+        scenario(&lines, -1, -1);
+        CU_ASSERT_EQUAL(without_descriptor, 5);
+        CU_ASSERT_EQUAL(well, 1);
+}
+
+/* The peer answers when it has read nothing of a request that is still on its way.  Returns whether anything was refused. */
+static bool
+early_reply(int allocations)
+{
+        static char text[1 << 19];
+
+        started = ended = well = 0;
+        weir_test_begin_virtual();
+        unsigned fds = weir_test_entries_of("/proc/self/fd");
+        memset(text, 'x', sizeof text);
+        listen_somewhere();
+        weir_endpoint *endpoint = weir_endpoint_new(address, &lines);
+        atomic_store(&allocations_left, allocations);
+        is_armed = true;
+        started = weir_task_start(weir_ask_new(endpoint, text, sizeof text, note, NULL)) == 0;
+        weir_test_pass(0);
+        int peer = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
+        if (peer >= 0)
+                CU_ASSERT(send(peer, "no\n", 3, MSG_NOSIGNAL) == 3 || ended);
+        weir_test_pass(0);
+        bool was_refused = allocations_left < 0;
+        is_armed = false;
+        atomic_store(&allocations_left, -1);
+        CU_ASSERT_EQUAL(started, ended);
+        weir_endpoint_unref(endpoint);
+        weir_test_pass(WEIR_SEC(60)); /* the rest is never taken */
+        CU_ASSERT_EQUAL(weir_test_entries_of("/proc/self/fd"), fds + 1 + (peer >= 0));
+        if (peer >= 0)
+                close(peer);
+        close(listener);
+        weir_test_end();
+        weir_test_free_kept();
+        return was_refused;
+}
+
+static void
+an_early_reply_without_memory_is_told(void)
+{
+        int count = 0;
+
+        early_reply(-1);
+        CU_ASSERT_EQUAL(well, 1);
+        int64_t before = bytes_out;
+        while (count < 200 && early_reply(count)) {
+                count++;
+                CU_ASSERT_EQUAL(bytes_out, before);
+        }
+        CU_ASSERT(count > 10 && count < 200);
+        CU_ASSERT_EQUAL(well, 1);
+}
+
 int
 main(void)
 {
         static const struct weir_test tests[] = {
                 WEIR_TEST(without_memory_it_is_told_and_nothing_is_left),
                 WEIR_TEST(a_read_or_write_that_fails_is_told_and_nothing_is_left),
+                WEIR_TEST(without_a_descriptor_one_request_fails),
+                WEIR_TEST(an_early_reply_without_memory_is_told),
         };
 
         return weir_test_main("protocol_faults", tests, sizeof tests / sizeof *tests);
