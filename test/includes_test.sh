@@ -10,7 +10,7 @@ source=${WEIR_SOURCE:?}
 allowed() {
         case $1 in
         kernel) echo 'kernel/.*|weir/(export|time|clock|log|stats|runtime|trace)\.h' ;;
-        protocol) echo 'protocol/.*|kernel/calendar/calendar\.h|weir/(export|time|http_cookie)\.h' ;;
+        protocol) echo 'protocol/.*|kernel/calendar/calendar\.h|weir/(export|time|http_cookie|url)\.h' ;;
         factory) echo '(factory|kernel|protocol)/.*|weir/(export|time|runtime|task|series|parallel|graph|race|flow|retry|timer|ticker|waitgroup|clock|stats|go|counter|mailbox|conditional|channel|select|guard|rate|semaphore|signal|pool|barrier|promise|watch|topic|debug|trace|metrics)\.h' ;;
         io) echo '(io|factory|kernel)/.*|weir/(export|time|runtime|task|series|fd|go|loop|file|process)\.h' ;;
         net) echo '(net|io|factory|kernel)/.*|protocol/field/peer\.h|weir/.*' ;;

@@ -37,8 +37,8 @@ name_size(const char *text, size_t size)
         return at;
 }
 
-static size_t
-host_size(const char *text, size_t size)
+size_t
+weir__host_size(const char *text, size_t size)
 {
         return size > 0 && text[0] == '[' ? literal_size(text, size) : name_size(text, size);
 }
@@ -46,7 +46,7 @@ host_size(const char *text, size_t size)
 bool
 weir__authority_is_valid(const char *text, size_t size)
 {
-        size_t host = host_size(text, size);
+        size_t host = weir__host_size(text, size);
 
         if (host == 0 || host == size)
                 return host > 0;
@@ -108,7 +108,7 @@ read_absolute(struct weir__target *target, bool is_options, const char *text, si
 static int
 read_connect(const char *text, size_t size)
 {
-        return weir__authority_is_valid(text, size) && host_size(text, size) + 1 < size ? 501 : 400;
+        return weir__authority_is_valid(text, size) && weir__host_size(text, size) + 1 < size ? 501 : 400;
 }
 
 int

@@ -23,6 +23,11 @@ struct weir__target {
  *         escaped NUL; 501 for a valid CONNECT, which is not served. */
 int weir__target_read(struct weir__target *target, const char *method, size_t method_size, const char *text, size_t size);
 
+/* The host that a text begins with: its size, or 0 when there is none.  An IPv6 address stands between brackets.
+ *
+ * Source: RFC 3986 section 3.2.2. */
+size_t weir__host_size(const char *text, size_t size);
+
 /* Whether it is host [":" port], with a host that is not empty.  The value of a Host field has the same form. */
 bool weir__authority_is_valid(const char *text, size_t size);
 

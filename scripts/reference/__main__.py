@@ -28,6 +28,7 @@ WORDS = {
     "time": "tickers, slack, clocks and lateness",
     "waiting": "counters, mailboxes, channels, guards and the like",
     "datagrams": "UDP: receiving, sending, asking, serving",
+    "urls": "URLs: parsed, resolved, built and compared; forms",
     "http-server": "the HTTP server: limits, streaming bodies, TLS, files, restart",
     "recipes": "a daemon that stops in order, another context for a timer, Retry-After",
     "files": "reads, writes and syncs of files as tasks",
