@@ -3,10 +3,14 @@
 #include "test/tls_peer.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <linux/sockios.h>
 #include <netinet/in.h>
+#include <poll.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
+
+#include "net/stream/stream.h"
 
 static weir_stream *client, *server;
 
@@ -402,6 +406,138 @@ certificates_are_checked(void)
         weir_test_end();
 }
 
+/* -- the end, while the socket of the server's side is full -- */
+
+#define WRITTEN ((size_t)32 * 1024) /* bytes */
+
+static int full_fd; /* of `server` */
+
+/* A Unix socket has no room as soon as it holds more than its limit.  One of TCP may add to a segment. */
+static void
+begin_with_tls(void)
+{
+        struct weir_test_record ours = {0}, theirs = {0};
+        weir_tls *of_client = settings_of_client(), *its = settings_of_server();
+
+        begin();
+        full_fd = server->transport.stream.source.fd;
+        start(start_tls(client, of_client, "server.example", &ours));
+        start(start_tls(server, its, NULL, &theirs));
+        BECOMES(ours.frees && theirs.frees);
+        CU_ASSERT(ours.status == 0 && theirs.status == 0);
+        weir_tls_unref(of_client);
+        weir_tls_unref(its);
+}
+
+/* The server writes, and then its socket has no room left, not even for a close_notify. */
+static void
+fill(void)
+{
+        static const char bytes[WRITTEN];
+        struct weir_test_record written = {0};
+        int least = 1;
+
+        start(weir_test_recorded(weir_stream_write_new(server, bytes, sizeof bytes, weir_test_done, &written)));
+        BECOMES(written.frees);
+        WEIR_TEST_CALLED(&written, 0);
+        CU_ASSERT_EQUAL(setsockopt(full_fd, SOL_SOCKET, SO_SNDBUF, &least, sizeof least), 0);
+        CU_ASSERT_EQUAL_FATAL(poll(&(struct pollfd){.fd = full_fd, .events = POLLOUT}, 1, 0), 0);
+}
+
+/* The client reads all, and then the end.  Returns how that looks. */
+static int
+end_of_all(void)
+{
+        struct seen all = {0}, last = {0};
+
+        start(weir_test_recorded(weir_stream_read_new(client, WRITTEN, WRITTEN, see, &all)));
+        BECOMES(all.record.frees);
+        WEIR_TEST_CALLED(&all.record, 0);
+        start(weir_test_recorded(weir_stream_read_new(client, 1, 1, see, &last)));
+        BECOMES(last.record.frees);
+        return last.record.status;
+}
+
+static void
+an_end_of_writing_waits_for_room(void)
+{
+        struct weir_test_record finished = {0}, late = {0};
+        struct seen heard = {0};
+
+        begin_with_tls();
+        fill();
+        start(weir_test_recorded(weir_stream_finish_new(server, weir_test_done, &finished)));
+        start(weir_test_recorded(weir_stream_write_new(server, "x", 1, weir_test_done, &late)));
+        BECOMES(late.frees);
+        WEIR_TEST_CALLED(&late, -EPIPE);
+        CU_ASSERT_EQUAL(finished.calls, 0);
+        CU_ASSERT_EQUAL(end_of_all(), -EPIPE);
+        BECOMES(finished.frees);
+        WEIR_TEST_CALLED(&finished, 0);
+        start(weir_test_recorded(weir_stream_read_new(server, 4, 4, see, &heard)));
+        start(weir_stream_write_new(client, "more", 4, NULL, NULL));
+        BECOMES(heard.record.frees);
+        CU_ASSERT_STRING_EQUAL(heard.text, "more");
+        end();
+}
+
+static void
+a_cancelled_end_that_waits_for_room_breaks_the_stream(void)
+{
+        struct weir_test_record finished = {0}, late = {0};
+        weir_series *series = weir_series_ref(weir_series_new(NULL, NULL));
+
+        begin_with_tls();
+        fill();
+        weir_series_push(series, weir_test_recorded(weir_stream_finish_new(server, weir_test_done, &finished)));
+        weir_series_set_deadline(series, WEIR_SEC(2));
+        weir_series_start(series);
+        weir_test_pass(WEIR_SEC(2));
+        BECOMES(finished.frees);
+        WEIR_TEST_CALLED(&finished, -ETIMEDOUT);
+        start(weir_test_recorded(weir_stream_write_new(server, "x", 1, weir_test_done, &late)));
+        BECOMES(late.frees);
+        WEIR_TEST_CALLED(&late, -ECONNABORTED);
+        weir_series_unref(series);
+        end();
+}
+
+static void
+a_closed_stream_sends_its_end_when_there_is_room(void)
+{
+        for (int has_ended = 0; has_ended < 2; has_ended++) {
+                struct weir_test_record finished = {0};
+                struct seen seen = {0};
+
+                begin_with_tls();
+                fill();
+                if (has_ended) {
+                        start(weir_test_recorded(weir_stream_finish_new(client, weir_test_done, &finished)));
+                        start(weir_test_recorded(weir_stream_read_new(server, 1, 1, see, &seen)));
+                        BECOMES(finished.frees && seen.record.frees);
+                        WEIR_TEST_CALLED(&seen.record, -EPIPE);
+                }
+                weir_stream_unref(server);
+                server = NULL;
+                weir_test_pass(WEIR_SEC(20));
+                CU_ASSERT_EQUAL(end_of_all(), -EPIPE);
+                end();
+        }
+}
+
+static void
+an_end_that_found_no_room_in_time_is_no_orderly_one(void)
+{
+        begin_with_tls();
+        fill();
+        weir_stream_unref(server);
+        server = NULL;
+        weir_test_pass(WEIR_SEC(30));
+        BECOMES(fcntl(full_fd, F_GETFD) < 0);
+        CU_ASSERT_EQUAL(end_of_all(), -ECONNABORTED);
+        end();
+}
+
 int
 main(void)
 {
@@ -414,6 +550,10 @@ main(void)
                 WEIR_TEST(a_finish_waits_until_the_peer_can_be_told),
                 WEIR_TEST(a_close_waits_until_the_peer_can_be_told),
                 WEIR_TEST(a_finish_that_is_half_out_breaks_the_stream_when_it_is_cancelled),
+                WEIR_TEST(an_end_of_writing_waits_for_room),
+                WEIR_TEST(a_cancelled_end_that_waits_for_room_breaks_the_stream),
+                WEIR_TEST(a_closed_stream_sends_its_end_when_there_is_room),
+                WEIR_TEST(an_end_that_found_no_room_in_time_is_no_orderly_one),
         };
 
         tls_files_begin();

@@ -39,8 +39,9 @@ weir__transport_may_close(struct weir__transport *transport, bool has_unread)
 {
         bool is_clean = !has_unread && !transport->input.size;
 
-        if (transport->stream.tls && weir__stream_finish(&transport->stream) == -EAGAIN) /* sends the bytes that were held back */
-                is_clean = false;
+        /* Sends the bytes that were held back. */
+        if (transport->stream.tls && weir__stream_finish(&transport->stream) == -EAGAIN)
+                return false;
         if (transport->stream.tls || transport->sent > WEIR__LEAVES_FIRST)
                 is_clean = is_clean && !weir__stream_unsent(&transport->stream);
         return is_clean && (!transport->is_ready || weir__stream_peek(&transport->stream) == -EAGAIN);
@@ -48,12 +49,14 @@ weir__transport_may_close(struct weir__transport *transport, bool has_unread)
 
 /* -- lingering -- */
 
+/* Without a close_notify that still waits for room in the socket, the peer would take what it has for a part. */
 static void
 set_linger_limit(struct weir__transport *transport)
 {
         weir_nsec now = weir__clock_now(), left = weir__transport_limit(transport, false)->lingers_until - now;
 
-        (void)weir__transport_set_limit(transport, now, left < LINGER_NEXT ? left : LINGER_NEXT);
+        (void)weir__transport_set_limit(transport, now,
+                                        left < LINGER_NEXT || weir__stream_owes_end(&transport->stream) ? left : LINGER_NEXT);
 }
 
 void
@@ -91,13 +94,14 @@ weir__transport_linger_on(struct weir__transport *transport)
 {
         uint32_t before = transport->input.size;
 
-        if (weir__stream_owes_end(&transport->stream))
-                (void)weir__stream_finish(&transport->stream);
+        /* This event may be one of room in the socket. */
+        if (weir__stream_owes_end(&transport->stream) && weir__stream_finish(&transport->stream) == 0)
+                set_linger_limit(transport);
         while (weir__transport_may_read(transport)) {
                 ssize_t count = weir__stream_read(&transport->stream, weir__transport_poller(transport)->scratch,
                                                   WEIR__SCRATCH_SIZE);
 
-                if (count == -EAGAIN) {
+                if (count == -EAGAIN || (count == 0 && weir__stream_owes_end(&transport->stream))) {
                         transport->is_ready = false;
                         break;
                 }
