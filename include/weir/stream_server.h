@@ -34,7 +34,22 @@ typedef struct weir_stream_server weir_stream_server;
 typedef void weir_stream_fn(weir_stream *stream, weir_series *series, void *context);
 
 /* Begins with WEIR_STREAM_SERVER_CONFIG_DEFAULT.  0 and NULL stand for the default.  Texts are copied.
- * A time limit of WEIR_FOREVER is none. */
+ * A time limit of WEIR_FOREVER is none.
+ *
+ * A limit that has passed breaks the connection: its tasks end with -ETIMEDOUT.  The two limits after
+ * the handshake count by themselves, and neither changes the other:
+ *
+ * - write_timeout begins when a write has to wait, because the system has no room.  It begins anew
+ *   with each byte that goes, and ends when no byte waits.  Bytes that come do not matter.
+ * - idle_timeout begins with the handler, and anew with each byte that comes or goes.
+ *
+ * A byte comes when a task reads it from the system.  It goes when the system takes it from a task.
+ * While bytes wait for room, a byte that the peer's system takes goes as well.  The library looks for
+ * these when a limit would end, which begins anew then: so the limit of a slow peer lasts up to twice
+ * as long.  Bytes that the system holds for the peer do not wait.
+ *
+ * A start of TLS is silence until it ends.  While weir_protocol_serve_new has the stream, the limits of
+ * the protocol hold in place of these; idle_timeout begins anew behind it. */
 struct weir_stream_server_config {
         size_t size; /* sizeof(struct weir_stream_server_config) */
 
@@ -48,8 +63,8 @@ struct weir_stream_server_config {
                                          clients are not asked for one */
 
         weir_nsec handshake_timeout; /* from accept to the end of the handshake of TLS; default 10 s */
-        weir_nsec write_timeout;     /* a write waits, and the peer takes nothing for that long; default 60 s */
-        weir_nsec idle_timeout;      /* no byte comes or goes for that long, whatever the series does; default: none */
+        weir_nsec write_timeout;     /* bytes wait to go out, and none goes for that long; default 60 s */
+        weir_nsec idle_timeout;      /* no byte comes and none goes for that long, whatever the series does; default: none */
         weir_nsec stop_within;       /* the limit of the stop in weir_stream_serve_with; default 30 s */
 };
 

@@ -448,7 +448,7 @@ stop(void *holder)
         weir__session_receive(session);
 }
 
-static const struct weir__holder_ops holder_ops = {.go_on = go_on, .written = written, .stop = stop};
+static const struct weir__holder_ops holder_ops = {.go_on = go_on, .written = written, .stop = stop, .sets_limit = true};
 
 int
 weir__session_open(struct weir_session *session, struct weir_stream *stream)

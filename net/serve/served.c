@@ -190,50 +190,114 @@ begin(struct weir__served *served)
         weir__deliver(served->branch->base.poller, &served->stream.work);
 }
 
-/* -- time limits -- */
+/* -- time limits: weir/stream_server.h says what they count -- */
 
 /* Without memory for it the connection is closed. */
 static bool
-set_limit(struct weir_stream *stream, weir_nsec duration)
+set_limit(struct weir_stream *stream, weir_nsec at)
 {
-        bool is_set = weir__transport_set_limit(&stream->transport, weir__clock_now(), duration);
+        bool is_set = weir__transport_set_limit(&stream->transport, 0, at);
 
         if (!is_set)
                 weir__stream_fail(stream, -ENOMEM);
         return is_set;
 }
 
-/* weir__stream_ops.waits */
+static struct weir__stream_limit *
+limit_of(struct weir_stream *stream)
+{
+        return (struct weir__stream_limit *)weir__stream_limit(&stream->transport, true);
+}
+
+/* When the connection is cut if nothing happens until then. */
+static weir_nsec
+end_of(const struct weir_stream_server *server, const struct weir__stream_limit *limit)
+{
+        weir_nsec idle = weir__clock_after(limit->moved_at, server->idle_timeout);
+        weir_nsec stuck = limit->is_stuck ? weir__clock_after(limit->stuck_at, server->write_timeout) : WEIR_FOREVER;
+
+        return idle < stuck ? idle : stuck;
+}
+
+/* Output waits from now on: none of it has gone yet. */
+static void
+begin_to_wait(struct weir__transport *transport, struct weir__stream_limit *limit)
+{
+        limit->is_stuck = true;
+        limit->stuck_at = weir__clock_now();
+        weir__output_note_untaken(transport);
+}
+
+/* weir__stream_ops.waits: after a write of which something is left. */
 static void
 waits(struct weir_stream *stream)
 {
         const struct weir_stream_server *server = server_of(served_of(stream));
-        weir_nsec longest = server->write_timeout < server->idle_timeout ? server->write_timeout : server->idle_timeout;
+        bool is_limited = server->write_timeout != WEIR_FOREVER || server->idle_timeout != WEIR_FOREVER;
+        struct weir__stream_limit *limit = is_limited ? limit_of(stream) : NULL;
 
-        if (longest != WEIR_FOREVER && set_limit(stream, longest))
-                weir__output_note_untaken(&stream->transport);
+        if (is_limited && !limit)
+                weir__stream_fail(stream, -ENOMEM);
+        if (!limit || (limit->is_stuck && limit->sent == stream->transport.sent))
+                return;
+        if (limit->sent != stream->transport.sent)
+                weir__stream_went(stream);
+        begin_to_wait(&stream->transport, limit);
+        (void)set_limit(stream, end_of(server, limit));
 }
 
-/* weir__transport_ops.time_is_up: of a handshake, of output that is not taken, or of silence. */
+/* Bytes may have come and gone since the limit was set: then it is set again. */
+static void
+look_at_limits(struct weir__served *served)
+{
+        struct weir_stream *stream = &served->stream;
+        struct weir__stream_limit *limit = (struct weir__stream_limit *)stream->limit;
+
+        if (limit->is_stuck && weir__output_was_taken(&stream->transport)) {
+                weir__stream_went(stream);
+                begin_to_wait(&stream->transport, limit);
+        }
+        weir_nsec end = end_of(server_of(served), limit);
+        if (end > weir__clock_now())
+                (void)set_limit(stream, end);
+        else if (stream->has_holder)
+                weir__stream_be_late(stream);
+        else
+                weir__stream_fail(stream, -ETIMEDOUT);
+}
+
+/* weir__transport_ops.time_is_up */
 static void
 time_is_up(struct weir__transport *transport)
 {
         struct weir__served *served = (struct weir__served *)transport;
         struct weir_stream *stream = &served->stream;
-        weir_nsec idle = server_of(served)->idle_timeout;
-        weir_nsec silent = weir__clock_now() - ((const struct weir__stream_limit *)stream->limit)->moved_at;
-        bool has_output = !weir__output_is_empty(transport);
 
-        if (stream->has_holder && served->has_begun)
+        if (stream->has_holder && !served->has_begun)
+                weir__stream_fail(stream, -ETIMEDOUT); /* the handshake */
+        else if (stream->has_holder && stream->holder.ops->sets_limit)
                 weir__stream_be_late(stream);
-        else if (stream->has_holder)
-                weir__stream_fail(stream, -ETIMEDOUT);
-        else if (has_output && weir__output_was_taken(transport))
-                waits(stream);
-        else if (has_output || silent >= idle)
-                weir__stream_fail(stream, -ETIMEDOUT);
-        else if (idle != WEIR_FOREVER)
-                (void)set_limit(stream, idle - silent);
+        else
+                look_at_limits(served);
+}
+
+/* Silence counts from now on. */
+static bool
+begin_silence(struct weir__served *served)
+{
+        struct weir_stream *stream = &served->stream;
+        weir_nsec idle = server_of(served)->idle_timeout;
+
+        weir__stream_went(stream);
+        return idle == WEIR_FOREVER || set_limit(stream, weir__clock_after(weir__clock_now(), idle));
+}
+
+/* weir__stream_ops.given_back */
+static void
+given_back(struct weir_stream *stream)
+{
+        if (served_of(stream)->has_begun && !weir__transport_is_closed(&stream->transport))
+                (void)begin_silence(served_of(stream));
 }
 
 /* -- the handshake -- */
@@ -270,9 +334,7 @@ const struct weir__handshakes_ops weir__served_handshakes_ops = {moved, hold, re
 static void
 become_usable(struct weir__served *served)
 {
-        weir_nsec idle = server_of(served)->idle_timeout;
-
-        if (idle == WEIR_FOREVER || set_limit(&served->stream, idle))
+        if (begin_silence(served))
                 begin(served);
 }
 
@@ -307,11 +369,13 @@ static const struct weir__stream_ops plain_ops = {
         .transport = WEIR__STREAM_TRANSPORT(closed, time_is_up),
         .size = sizeof(struct weir__served),
         .waits = waits,
+        .given_back = given_back,
 };
 static const struct weir__stream_ops counted_ops = {
         .transport = WEIR__STREAM_TRANSPORT(closed, time_is_up),
         .size = sizeof(struct weir__served) + sizeof(struct weir__peer),
         .waits = waits,
+        .given_back = given_back,
 };
 
 /* Result: 0; -ENOMEM, -ENOSPC: the descriptor is the caller's. */
@@ -342,7 +406,7 @@ new_connection(struct weir__stream_branch *branch, int fd, const struct weir__pe
         weir__users_add(&server->base.users);
         if (!*tls) {
                 become_usable(served);
-        } else if (server->handshake_timeout == WEIR_FOREVER || set_limit(stream, server->handshake_timeout)) {
+        } else if (set_limit(stream, weir__clock_after(weir__clock_now(), server->handshake_timeout))) {
                 weir__stream_hold(stream, &handshake_ops, served);
                 shake(served);
         }

@@ -222,7 +222,7 @@ weir__stream_limit(struct weir__transport *transport, bool should_make)
 
         if (!stream->limit && should_make) {
                 stream->limit = weir__limit_new(transport, sizeof(struct weir__stream_limit));
-                weir__stream_moved(stream);
+                weir__stream_went(stream);
         }
         return stream->limit;
 }
@@ -276,6 +276,9 @@ weir__stream_give_back(struct weir_stream *stream)
         stream->has_holder = stream->is_late = false;
         stream->readers = (struct weir__list){0};
         stream->transport.is_ready = true; /* perhaps something has come already */
+        const struct weir__stream_ops *ops = (const struct weir__stream_ops *)weir__transport_ops_of(&stream->transport);
+        if (ops->given_back)
+                ops->given_back(stream);
 }
 
 int

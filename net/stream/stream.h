@@ -25,6 +25,7 @@ struct weir__holder_ops {
         void (*go_on)(void *holder); /* there was an event, `is_late` or `failure` is set */
         void (*written)(void *holder, struct weir__writer *writer); /* weir__transport_ops.written; NULL: it writes nothing */
         void (*stop)(void *holder); /* its server stops: it should end soon; NULL: nothing */
+        bool sets_limit; /* of the transport, itself: those of the stream's kind do not hold meanwhile */
 };
 
 struct weir__holder {
@@ -37,6 +38,7 @@ struct weir__stream_ops {
         struct weir__transport_ops transport; /* first; WEIR__STREAM_TRANSPORT */
         size_t size; /* of the struct that begins with the stream */
         void (*waits)(struct weir_stream *stream); /* output waits for the peer; NULL: that has no limit.  May break it */
+        void (*given_back)(struct weir_stream *stream); /* by its holder; NULL: that changes nothing.  May break it */
 };
 
 /* The time limit of a stream. */
@@ -44,6 +46,9 @@ struct weir__stream_limit {
         struct weir__limit limit; /* first */
         struct weir__transport *transport;
         weir_nsec moved_at; /* when bytes came or went last */
+        weir_nsec stuck_at; /* is_stuck: since then none has gone */
+        uint64_t sent;      /* the transport's, when bytes went last */
+        bool is_stuck;      /* output waits */
 };
 
 struct weir_stream {
@@ -113,12 +118,25 @@ void weir__stream_shut_down(struct weir__transport *transport);
 void weir__stream_unused(struct weir__transport *transport);
 struct weir__limit *weir__stream_limit(struct weir__transport *transport, bool should_make);
 
-/* Bytes have come or gone: a time limit may need to know.  Owner. */
+/* Bytes have come: a time limit may need to know.  Owner. */
 static inline void
 weir__stream_moved(struct weir_stream *stream)
 {
         if (__builtin_expect(stream->limit != NULL, 0))
                 ((struct weir__stream_limit *)stream->limit)->moved_at = weir__clock_now();
+}
+
+/* Bytes have gone. */
+static inline void
+weir__stream_went(struct weir_stream *stream)
+{
+        struct weir__stream_limit *limit = (struct weir__stream_limit *)stream->limit;
+
+        if (__builtin_expect(limit != NULL, 0)) {
+                limit->moved_at = weir__clock_now();
+                limit->sent = stream->transport.sent;
+                limit->is_stuck = false;
+        }
 }
 
 /* The owner of the poller: registers it, unless that has been done.  Result: 0, or a negative errno, with which all its tasks

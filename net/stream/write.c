@@ -56,7 +56,7 @@ weir__stream_written(struct weir__transport *transport, struct weir__writer *wri
                 stream->holder.ops->written(stream->holder.self, writer);
                 return;
         }
-        weir__stream_moved(stream);
+        weir__stream_went(stream);
         weir__io_complete(&write->io, 0);
 }
 
@@ -82,6 +82,8 @@ weir__stream_flush(struct weir_stream *stream)
                 weir__stream_fail(stream, result);
         } else if (result == 0 && ops->waits) {
                 ops->waits(stream);
+        } else if (stream->limit) {
+                ((struct weir__stream_limit *)stream->limit)->is_stuck = false; /* what waited may have been taken back */
         }
 }
 
