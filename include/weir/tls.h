@@ -79,6 +79,16 @@ WEIR_API weir_task *weir_connect_tls_new(const char *address, weir_tls *tls, con
 WEIR_API weir_task *weir_stream_start_tls_new(weir_stream *stream, weir_tls *tls, const char *name, weir_task_fn *done,
                                               void *context);
 
+/* Writes the subject of the peer's certificate, in the form of RFC 2253, such as "CN=alice,O=Example".
+ * The certificate has been checked: that of a client against client_ca_file (weir/stream_server.h), or
+ * ca_file.
+ *
+ * Result:  its size without the NUL, which may be more than the room, as snprintf(3); -ENODATA: the
+ *          peer has shown none, none was asked for, it was not checked (`insecure`), or the stream has
+ *          no TLS yet; -ENOTCONN: the stream is closed; -ENOMEM, also for NULL.
+ * Threads: any. */
+WEIR_API int weir_stream_peer_certificate(weir_stream *stream, char *out, size_t room);
+
 WEIR_END
 
 #endif

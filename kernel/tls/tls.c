@@ -214,6 +214,7 @@ weir__tls_free(struct weir__tls *tls)
         if (!tls)
                 return;
         SSL_free(tls->ssl);
+        X509_free(tls->peer);
         free(tls->record);
         free(tls->problem);
         weir__tls_context_unref(tls->context);
@@ -456,9 +457,8 @@ weir__tls_protocol(const struct weir__tls *tls, size_t *size)
 }
 
 char *
-weir__tls_peer(const struct weir__tls *tls)
+weir__tls_subject(X509 *certificate)
 {
-        X509 *certificate = SSL_get_verify_mode(tls->ssl) == SSL_VERIFY_NONE ? NULL : SSL_get1_peer_certificate(tls->ssl);
         BIO *memory = certificate ? BIO_new(BIO_s_mem()) : NULL;
         char *subject = NULL, *data;
 
@@ -469,4 +469,32 @@ weir__tls_peer(const struct weir__tls *tls)
         X509_free(certificate);
         ERR_clear_error();
         return subject;
+}
+
+/* One that nobody has checked counts as none. */
+static X509 *
+peer_of(const struct weir__tls *tls)
+{
+        return SSL_get_verify_mode(tls->ssl) == SSL_VERIFY_NONE ? NULL : SSL_get1_peer_certificate(tls->ssl);
+}
+
+char *
+weir__tls_peer(const struct weir__tls *tls)
+{
+        return weir__tls_subject(peer_of(tls));
+}
+
+void
+weir__tls_keep_peer(struct weir__tls *tls)
+{
+        if (!tls->peer)
+                tls->peer = peer_of(tls);
+}
+
+X509 *
+weir__tls_kept_peer(const struct weir__tls *tls)
+{
+        if (tls->peer)
+                X509_up_ref(tls->peer);
+        return tls->peer;
 }

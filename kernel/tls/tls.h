@@ -23,6 +23,7 @@ struct weir__tls {
         int failure;              /* a negative errno or WEIR_ETLS code when it is broken: nothing can be sent any more */
         int verify_error;         /* X509_V_ERR_... of OpenSSL: why the peer's certificate was refused; 0: it was not */
         char *problem;            /* of a client: weir__tls_problem; or NULL */
+        struct x509_st *peer;     /* the peer's certificate (X509 of OpenSSL), if it is kept; else NULL */
         size_t held;              /* bytes that must be written next: OpenSSL has seen them, and may have encrypted them */
         char *record;             /* a copy of those bytes, if OpenSSL has not copied them; else NULL */
         bool is_drained;          /* the last read has emptied the socket */
@@ -75,5 +76,14 @@ const char *weir__tls_protocol(const struct weir__tls *tls, size_t *size);
 /* The subject of the peer's certificate in the notation of RFC 2253; NULL when it has shown none, or when out of memory.
  * Owner: the caller; free. */
 char *weir__tls_peer(const struct weir__tls *tls);
+
+/* Keeps that certificate after the handshake, for other threads; does nothing when the peer has shown none. */
+void weir__tls_keep_peer(struct weir__tls *tls);
+
+/* Any thread, while the owner does not free the connection: the kept one, with a reference; NULL: there is none. */
+struct x509_st *weir__tls_kept_peer(const struct weir__tls *tls);
+
+/* Any thread: its subject, as above; drops the reference. */
+char *weir__tls_subject(struct x509_st *certificate);
 
 #endif

@@ -6,11 +6,13 @@
 #include "net/stream/secure.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "factory/sync/waitable.h"
 #include "kernel/base/lock.h"
 #include "kernel/observe/log.h"
+#include "net/stream/stream.h"
 
 static struct weir__lock making = WEIR__LOCK_INITIALIZER(WEIR__RANK_LEAF);
 static struct weir_tls *by_default; /* guarded by making; kept for ever */
@@ -97,6 +99,23 @@ weir_tls_unref(weir_tls *tls)
                 return;
         weir__tls_context_unref(tls->context);
         free(tls);
+}
+
+int
+weir_stream_peer_certificate(weir_stream *stream, char *out, size_t room)
+{
+        struct x509_st *certificate;
+
+        if (!stream)
+                return -ENOMEM;
+        weir__memory_expect(stream);
+        int failed = weir__stream_peer_certificate(stream, &certificate);
+        if (failed)
+                return failed;
+        char *subject = weir__tls_subject(certificate);
+        int size = subject ? snprintf(out, room, "%s", subject) : -ENOMEM;
+        free(subject);
+        return size;
 }
 
 struct weir_tls *

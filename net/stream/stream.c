@@ -270,15 +270,36 @@ weir__stream_hold(struct weir_stream *stream, const struct weir__holder_ops *ops
         stream->holder = (struct weir__holder){holder, ops};
 }
 
+static void
+note_secured(struct weir_stream *stream)
+{
+        weir__tls_keep_peer(stream->transport.stream.tls);
+        weir__lock(&stream->lock);
+        stream->is_secured = true;
+        weir__unlock(&stream->lock);
+}
+
 void
 weir__stream_give_back(struct weir_stream *stream)
 {
         stream->has_holder = stream->is_late = false;
         stream->readers = (struct weir__list){0};
         stream->transport.is_ready = true; /* perhaps something has come already */
+        if (stream->transport.stream.tls && !stream->is_secured)
+                note_secured(stream);
         const struct weir__stream_ops *ops = (const struct weir__stream_ops *)weir__transport_ops_of(&stream->transport);
         if (ops->given_back)
                 ops->given_back(stream);
+}
+
+int
+weir__stream_peer_certificate(struct weir_stream *stream, struct x509_st **certificate)
+{
+        weir__lock(&stream->lock);
+        int failed = stream->has_descriptor ? 0 : -ENOTCONN;
+        *certificate = !failed && stream->is_secured ? weir__tls_kept_peer(stream->transport.stream.tls) : NULL;
+        weir__unlock(&stream->lock);
+        return failed ? failed : *certificate ? 0 : -ENODATA;
 }
 
 int

@@ -61,6 +61,7 @@ struct weir_stream {
         /* Guarded by lock. */
         uint8_t orders;      /* bits of enum order (stream.c) that `work` has not carried out */
         bool has_descriptor; /* it is open: addresses may be asked for.  Written by the owner */
+        bool is_secured;     /* and a handshake is over: TLS stays as long.  Written by the owner */
 
         /* Owner of the poller only.  A compiler may read `failure` and what follows at once. */
         bool is_open;     /* registered once: UNOPENED before */
@@ -153,6 +154,9 @@ int weir__stream_try(struct weir_stream *stream);
 void weir__stream_hold(struct weir_stream *stream, const struct weir__holder_ops *ops, void *holder);
 void weir__stream_give_back(struct weir_stream *stream);
 void weir__stream_be_late(struct weir_stream *stream); /* tells the holder that the time limit has passed */
+
+/* The certificate of the peer, with a reference.  Result: 0; -ENOTCONN; -ENODATA.  Any thread. */
+int weir__stream_peer_certificate(struct weir_stream *stream, struct x509_st **certificate);
 
 /* Gives it TLS; the handshake is to follow.  Result: 0; the fault of the settings; -EINVAL for a bad name; -ENOMEM.  Owner. */
 int weir__stream_secure(struct weir_stream *stream, const struct weir_tls *tls, const char *name);
