@@ -15,6 +15,7 @@
 #include "kernel/base/clock.h"
 #include "server/base/serving.h"
 #include "test/http_client.h"
+#include "test/metrics_fixture.h"
 #include "test/timer_fixture.h"
 #include "test/tls_peer.h"
 
@@ -35,43 +36,6 @@ __wrap_calloc(size_t count, size_t size)
                 call();
         }
         return __real_calloc(count, size);
-}
-
-static char *text; /* of the last look */
-
-/* Has it written anew. */
-static const char *
-look(void)
-{
-        int fd = memfd_create("metrics", MFD_CLOEXEC);
-
-        CU_ASSERT_FATAL(fd >= 0);
-        CU_ASSERT_EQUAL(weir_metrics_write(fd), 0);
-        off_t size = lseek(fd, 0, SEEK_END);
-        free(text);
-        text = calloc(1, (size_t)size + 1);
-        CU_ASSERT_EQUAL(pread(fd, text, (size_t)size, 0), size);
-        close(fd);
-        return text;
-}
-
-/* The value of a sample, named as it is written with its labels; -1: there is none. */
-static double
-seen(const char *sample)
-{
-        size_t length = strlen(sample);
-
-        for (const char *line = text; line && *line; line = strchr(line, '\n'), line += line != NULL)
-                if (strncmp(line, sample, length) == 0 && line[length] == ' ')
-                        return strtod(line + length, NULL);
-        return -1;
-}
-
-static double
-value(const char *sample)
-{
-        look();
-        return seen(sample);
 }
 
 /* -- a strict reader of the format -- */
@@ -260,7 +224,7 @@ check_form(void)
 {
         static struct reader reader;
 
-        reader = (struct reader){.at = text};
+        reader = (struct reader){.at = metrics_text};
         while (*reader.at) {
                 const char *line = reader.at;
 
@@ -287,7 +251,7 @@ nothing_is_counted_of_what_does_not_run(void)
         CU_ASSERT_EQUAL(seen("weir_live_series"), 0);
         CU_ASSERT_EQUAL(seen("weir_timer_lateness_seconds_count"), 0);
         CU_ASSERT_EQUAL(seen("weir_ready_completions{poller=\"0\"}"), -1);
-        CU_ASSERT_PTR_NULL(strstr(text, "server="));
+        CU_ASSERT_PTR_NULL(strstr(metrics_text, "server="));
 }
 
 static void
@@ -486,7 +450,7 @@ end(void)
         CU_ASSERT_EQUAL(weir_http_server_stop(at.server, WEIR_SEC(30)), 0);
         look();
         check_form();
-        CU_ASSERT_PTR_NULL(strstr(text, "server="));
+        CU_ASSERT_PTR_NULL(strstr(metrics_text, "server="));
         weir_http_server_free(at.server);
         weir_test_end();
 }
@@ -616,6 +580,29 @@ evicted_and_refused_connections_are_counted(void)
         weir_timer_cancel("wait", WEIR_ALL);
         http_close(&second);
         http_close(&third);
+        end();
+}
+
+static void
+do_nothing(weir_stream *stream, weir_series *series, void *context)
+{
+        (void)stream, (void)series, (void)context;
+}
+
+static void
+servers_of_streams_are_listed_beside(void)
+{
+        char name[128];
+
+        begin(NULL);
+        weir_stream_server *streams = weir_stream_server_new(NULL, do_nothing, NULL);
+        CU_ASSERT_EQUAL(weir_stream_server_start(streams, "127.0.0.1:0"), 0);
+        snprintf(name, sizeof name, "weir_stream_connections{server=\"127.0.0.1:%d\"}", weir_stream_server_port(streams));
+        CU_ASSERT_EQUAL(value(name), 0);
+        CU_ASSERT(seen(sample("weir_http_connections", "")) >= 0);
+        check_form();
+        weir_stream_server_free(streams);
+        CU_ASSERT_EQUAL(value(name), -1);
         end();
 }
 
@@ -893,6 +880,7 @@ static const struct weir_test tests[] = {
         WEIR_TEST(connections_and_exchanges_are_counted_as_they_come_and_go),
         WEIR_TEST(bytes_are_those_on_the_wire),
         WEIR_TEST(evicted_and_refused_connections_are_counted),
+        WEIR_TEST(servers_of_streams_are_listed_beside),
         WEIR_TEST(handshakes_are_counted),
         WEIR_TEST(names_of_servers_are_escaped),
         WEIR_TEST(servers_at_one_address_are_told_apart),
@@ -908,6 +896,6 @@ main(void)
 {
         int result = weir_test_main("metrics", tests, sizeof tests / sizeof *tests);
 
-        free(text);
+        free(metrics_text);
         return result;
 }

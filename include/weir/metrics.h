@@ -11,11 +11,12 @@ WEIR_BEGIN
  *
  * - Names begin with weir_.  Times are in seconds, sizes in bytes.
  * - A value that ends in _total only grows.  It counts from the beginning of the process; a value
- *   of a server (weir_http_) counts from the start of that server.
+ *   of a server (weir_http_, weir_stream_) counts from the start of that server.
  * - Only servers that serve are listed.  A server is named by its first address, with "#2" and so
  *   on behind it when several servers have the same one.
  * - A reply is counted when it begins to go out, a reply that is written in pieces at its end.  A
  *   request without a reply has the status WEIR_HTTP_NO_REPLY.
+ * - The bytes of a server of streams are counted when a connection closes.
  * - weir_lateness_reset does not change the lateness of timers here.  A lateness that is up to 1/16
  *   below a bound may be counted above it.
  *

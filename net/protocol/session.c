@@ -319,6 +319,7 @@ read_on(struct weir_session *session)
 
         while (digest_kept(session) && weir__transport_may_read(transport)) {
                 ssize_t got = weir__input_read(transport, scratch, WEIR__SCRATCH_SIZE);
+                session->stream->received += got > 0 ? (uint64_t)got : 0;
                 int failed = got > 0 ? take_in(session, scratch, (size_t)got) : got == -EAGAIN ? 0 : (int)got;
 
                 if (got == -EAGAIN)

@@ -50,6 +50,13 @@ server_of(const struct weir__served *served)
         return (struct weir_stream_server *)served->branch->base.server;
 }
 
+/* Owner of the poller. */
+static void
+count(struct weir__served *served, enum weir__stream_count kind, uint64_t change)
+{
+        weir__stream_count(&served->branch->counts, kind, change);
+}
+
 /* -- the end -- */
 
 /* One of the two holds ends.  Any thread. */
@@ -107,6 +114,9 @@ closed(struct weir__transport *transport)
         static const struct weir__peer unknown = {0};
 
         weir__listeners_connection_closed(&served->branch->base, has_peer ? served->peer : &unknown, true, true);
+        count(served, WEIR__STREAM_RECEIVED, served->stream.received);
+        count(served, WEIR__STREAM_SENT, transport->sent);
+        count(served, WEIR__STREAM_HANDSHAKES_FAILED, server_of(served)->base.secure.is_on && !served->stream.is_secured);
         bool has_begun = served->has_begun;
         if (!has_begun) {
                 served->stream.has_holder = false;
@@ -257,10 +267,13 @@ look_at_limits(struct weir__served *served)
                 weir__stream_went(stream);
                 begin_to_wait(&stream->transport, limit);
         }
-        weir_nsec end = end_of(server_of(served), limit);
-        if (end > weir__clock_now())
+        weir_nsec end = end_of(server_of(served), limit), idle_since = weir__clock_now() - server_of(served)->idle_timeout;
+        if (end > weir__clock_now()) {
                 (void)set_limit(stream, end);
-        else if (stream->has_holder)
+                return;
+        }
+        count(served, limit->moved_at <= idle_since ? WEIR__STREAM_LATE_IDLE : WEIR__STREAM_LATE_WRITE, 1);
+        if (stream->has_holder)
                 weir__stream_be_late(stream);
         else
                 weir__stream_fail(stream, -ETIMEDOUT);
@@ -273,12 +286,14 @@ time_is_up(struct weir__transport *transport)
         struct weir__served *served = (struct weir__served *)transport;
         struct weir_stream *stream = &served->stream;
 
-        if (stream->has_holder && !served->has_begun)
-                weir__stream_fail(stream, -ETIMEDOUT); /* the handshake */
-        else if (stream->has_holder && stream->holder.ops->sets_limit)
+        if (stream->has_holder && !served->has_begun) {
+                count(served, WEIR__STREAM_LATE_HANDSHAKE, 1);
+                weir__stream_fail(stream, -ETIMEDOUT);
+        } else if (stream->has_holder && stream->holder.ops->sets_limit) {
                 weir__stream_be_late(stream);
-        else
+        } else {
                 look_at_limits(served);
+        }
 }
 
 /* Silence counts from now on. */
@@ -356,6 +371,7 @@ shake(void *holder)
                 weir__stream_fail(stream, failed);
         } else {
                 weir__stream_give_back(stream);
+                count(served, WEIR__STREAM_HANDSHAKES, 1);
                 (void)weir__transport_set_limit(&stream->transport, 0, WEIR_FOREVER);
                 become_usable(served);
         }
@@ -416,10 +432,13 @@ new_connection(struct weir__stream_branch *branch, int fd, const struct weir__pe
 void
 weir__served_accept(struct weir__branch *base, int fd, const struct weir__peer *peer, bool is_admitted)
 {
+        struct weir__stream_branch *branch = (struct weir__stream_branch *)base;
         struct weir__stream closing = {.source.fd = fd};
 
-        if (is_admitted && new_connection((struct weir__stream_branch *)base, fd, peer) == 0)
+        weir__stream_count(&branch->counts, WEIR__STREAM_ACCEPTED, 1);
+        if (is_admitted && new_connection(branch, fd, peer) == 0)
                 return;
+        weir__stream_count(&branch->counts, is_admitted ? WEIR__STREAM_REFUSED_SHORTAGE : WEIR__STREAM_REFUSED_ADDRESS, 1);
         if (is_admitted)
                 weir__admission_leave(base, peer, true);
         weir__stream_close(&closing);

@@ -53,7 +53,7 @@ freed(struct weir__server *server)
 }
 
 static const struct weir__server_ops ops = {
-        .protocol = "stream",
+        .protocol = WEIR__STREAMS,
         .branch_size = sizeof(struct weir__stream_branch),
         .waits_at_limit = true,
         .init_branch = init_branch,

@@ -14,8 +14,11 @@
 #include <weir/stream_server.h>
 
 #include "net/listen/server.h"
+#include "net/serve/counts.h"
 #include "net/stream/stream.h"
 #include "net/transport/handshake.h"
+
+#define WEIR__STREAMS "stream" /* weir__server_ops.protocol */
 
 struct weir_stream_server {
         struct weir__server base; /* first */
@@ -30,6 +33,8 @@ struct weir_stream_server {
 struct weir__stream_branch {
         struct weir__branch base; /* first */
         struct weir__handshakes handshakes; /* a user of the server while their work is on its way */
+
+        struct weir__stream_counts counts;
 
         struct weir__lock lock; /* a leaf.  Connections are added by the owner, and removed on any thread */
         struct weir__list connections, visited; /* of struct weir__served; guarded by lock */

@@ -169,7 +169,7 @@ progress(struct weir_stream *stream, struct read *read)
                 ssize_t got = weir__input_read(transport, scratch, room_for(read));
                 int status = got > 0 ? take_in(read, scratch, (size_t)got) : -EAGAIN;
                 if (got > 0)
-                        weir__stream_moved(stream);
+                        weir__stream_came(stream, (size_t)got);
                 if (status != -EAGAIN)
                         return status;
                 stream->has_end = got == 0 || (got == -EIO && transport->stream.is_pipe);

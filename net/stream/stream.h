@@ -71,6 +71,7 @@ struct weir_stream {
         bool has_holder;  /* `holder` is set, and no other task of the stream waits */
         bool is_late;     /* the time limit that the holder has set for the transport has passed */
         uint32_t reads;   /* that have been given bytes, or the end */
+        uint64_t received; /* bytes, within TLS */
 
         struct weir__work work; /* belongs to the thread that has set the first of the orders, then to the owner */
 
@@ -121,8 +122,9 @@ struct weir__limit *weir__stream_limit(struct weir__transport *transport, bool s
 
 /* Bytes have come: a time limit may need to know.  Owner. */
 static inline void
-weir__stream_moved(struct weir_stream *stream)
+weir__stream_came(struct weir_stream *stream, size_t size)
 {
+        stream->received += size;
         if (__builtin_expect(stream->limit != NULL, 0))
                 ((struct weir__stream_limit *)stream->limit)->moved_at = weir__clock_now();
 }

@@ -22,6 +22,7 @@
 #include "kernel/base/phase.h"
 #include "kernel/loop/pollers.h"
 #include "kernel/sched/share.h"
+#include "net/serve/counts.h"
 #include "server/base/serving.h"
 
 #define NSEC_A_SECOND 1000000000
@@ -188,10 +189,10 @@ write_lateness(struct weir__sink *sink)
 
 /* One sample for each server; `detail`, with a comma in front, goes behind the label of the server. */
 static void
-sample(struct weir__sink *sink, const struct weir__serving_report *server, const char *name, const char *detail, int64_t value)
+sample(struct weir__sink *sink, const char *server, const char *name, const char *detail, int64_t value)
 {
         weir__sink_printf(sink, "%s{", name);
-        label(sink, "server", server->name);
+        label(sink, "server", server);
         weir__sink_printf(sink, "%s} %lld\n", detail, (long long)value);
 }
 
@@ -225,7 +226,7 @@ write_totals(struct weir__sink *sink, const struct weir__serving_report *servers
                 if (totals[i].help)
                         describe(sink, totals[i].name, totals[i].type, totals[i].help);
                 for (const struct weir__serving_report *each = servers; each < servers + count; each++)
-                        sample(sink, each, totals[i].name, totals[i].detail, each->counts[totals[i].kind]);
+                        sample(sink, each->name, totals[i].name, totals[i].detail, each->counts[totals[i].kind]);
         }
 }
 
@@ -240,8 +241,43 @@ write_requests(struct weir__sink *sink, const struct weir__serving_report *serve
                 for (unsigned i = 0; i < WEIR__STATUSES; i++)
                         if (each->counts[WEIR__COUNT_STATUS + i]) {
                                 snprintf(detail, sizeof detail, ",code=\"%u\"", WEIR__STATUS_LEAST + i);
-                                sample(sink, each, name, detail, each->counts[WEIR__COUNT_STATUS + i]);
+                                sample(sink, each->name, name, detail, each->counts[WEIR__COUNT_STATUS + i]);
                         }
+}
+
+/* The same of servers of streams. */
+static const struct {
+        const char *name, *type, *help, *detail;
+        enum weir__stream_count kind;
+} stream_totals[] = {
+        {"weir_stream_connections", "gauge", "Connections that are open.", "", WEIR__STREAM_OPEN},
+        {"weir_stream_accepted_connections_total", "counter", "Connections that came.", "", WEIR__STREAM_ACCEPTED},
+        {"weir_stream_refused_connections_total", "counter", "Of these, those that were closed at once, by the reason.",
+         ",reason=\"address\"", WEIR__STREAM_REFUSED_ADDRESS},
+        {"weir_stream_refused_connections_total", NULL, NULL, ",reason=\"shortage\"", WEIR__STREAM_REFUSED_SHORTAGE},
+        {"weir_stream_late_connections_total", "counter", "Connections that a time limit has ended, by the limit.",
+         ",limit=\"handshake\"", WEIR__STREAM_LATE_HANDSHAKE},
+        {"weir_stream_late_connections_total", NULL, NULL, ",limit=\"write\"", WEIR__STREAM_LATE_WRITE},
+        {"weir_stream_late_connections_total", NULL, NULL, ",limit=\"idle\"", WEIR__STREAM_LATE_IDLE},
+        {"weir_stream_received_bytes_total", "counter", "Bytes that came on connections that are closed, within TLS.", "",
+         WEIR__STREAM_RECEIVED},
+        {"weir_stream_sent_bytes_total", "counter", "Bytes that went on connections that are closed, within TLS.", "",
+         WEIR__STREAM_SENT},
+        {"weir_stream_tls_handshakes_total", "counter", "Handshakes of TLS by their result.", ",result=\"done\"",
+         WEIR__STREAM_HANDSHAKES},
+        {"weir_stream_tls_handshakes_total", NULL, NULL, ",result=\"failed\"", WEIR__STREAM_HANDSHAKES_FAILED},
+};
+
+static void
+write_stream_totals(struct weir__sink *sink, const struct weir__stream_report *servers, size_t count)
+{
+        for (size_t i = 0; i < sizeof stream_totals / sizeof *stream_totals; i++) {
+                if (stream_totals[i].help)
+                        describe(sink, stream_totals[i].name, stream_totals[i].type, stream_totals[i].help);
+                for (const struct weir__stream_report *each = servers; each < servers + count; each++)
+                        sample(sink, each->name, stream_totals[i].name, stream_totals[i].detail,
+                               each->counts[stream_totals[i].kind]);
+        }
 }
 
 static weir__metrics_held_fn *count_held;
@@ -267,14 +303,10 @@ write_held(struct weir__sink *sink)
 
 /* -- all of it -- */
 
-int
-weir__metrics_write(struct weir__sink *sink)
+static void
+write_all(struct weir__sink *sink, const struct weir__serving_report *servers, size_t count,
+          const struct weir__stream_report *streams, size_t stream_count)
 {
-        size_t count;
-        struct weir__serving_report *servers = weir__serving_reports(&count);
-
-        if (!servers)
-                return -ENOMEM;
         describe(sink, "weir_info", "gauge", "The version of the library.");
         weir__sink_printf(sink, "weir_info{version=\"%s\"} 1\n", weir_version());
         write_threads(sink);
@@ -286,8 +318,22 @@ weir__metrics_write(struct weir__sink *sink)
         write_held(sink);
         write_totals(sink, servers, count);
         write_requests(sink, servers, count);
+        write_stream_totals(sink, streams, stream_count);
+}
+
+int
+weir__metrics_write(struct weir__sink *sink)
+{
+        size_t count, stream_count;
+        struct weir__serving_report *servers = weir__serving_reports(&count);
+        struct weir__stream_report *streams = weir__stream_reports(&stream_count);
+        bool is_short = !servers || !streams;
+
+        if (!is_short)
+                write_all(sink, servers, count, streams, stream_count);
         free(servers);
-        return 0;
+        free(streams);
+        return is_short ? -ENOMEM : 0;
 }
 
 int
