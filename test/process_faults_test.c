@@ -355,6 +355,29 @@ no_descriptor_for_a_duplicate_is_found_by_the_start(void)
         end();
 }
 
+/* Neither is there a stream. */
+static void
+a_pipe_that_cannot_be_made_is_found_by_the_start(void)
+{
+        static const struct {
+                enum call call;
+                int error;
+        } refusals[] = {{CALL_PIPE, EMFILE}, {CALL_PIPE, ENFILE}, {CALL_MEMORY, ENOMEM}};
+
+        begin();
+        for (size_t i = 0; i < sizeof refusals / sizeof *refusals; i++) {
+                struct outcome outcome = {0};
+                weir_task *task = command(&outcome, "true");
+
+                refuse(refusals[i].call, refusals[i].error, 0, 1);
+                CU_ASSERT_PTR_NULL(weir_process_open_pipe(task, 1));
+                refused = CALL_NONE;
+                CU_ASSERT_EQUAL(weir_task_run(task), -refusals[i].error);
+                WEIR_TEST_NOT_CALLED(&outcome.record);
+        }
+        end();
+}
+
 /* Interrupted calls are made again. */
 static void
 interruptions_are_not_seen(void)
@@ -527,6 +550,7 @@ main(void)
         static const struct weir_test tests[] = {
                 WEIR_TEST(each_refusal_is_its_status),
                 WEIR_TEST(no_descriptor_for_a_duplicate_is_found_by_the_start),
+                WEIR_TEST(a_pipe_that_cannot_be_made_is_found_by_the_start),
                 WEIR_TEST(interruptions_are_not_seen),
                 WEIR_TEST(each_allocation_may_fail),
                 WEIR_TEST(without_a_timer_there_is_no_grace_period),

@@ -3,6 +3,9 @@
 
 #include <errno.h>
 #include <sys/mman.h>
+#include <sys/socket.h>
+
+#include <weir/pump.h>
 
 /* -- a line -- */
 
@@ -99,6 +102,67 @@ more_output_than_expected_ends_it(void)
         CU_ASSERT(seen.status == -EMSGSIZE && strcmp(seen.output, "y\ny\ny\ny\ny\n") == 0);
 }
 
+/* -- pipes -- */
+
+static char heard[64];
+
+static void
+keep_line(weir_task *read, void *context)
+{
+        (void)context;
+        snprintf(heard, sizeof heard, "%s", (const char *)weir_stream_data(read, NULL));
+}
+
+static void
+a_program_is_spoken_with_while_it_runs(void)
+{
+        weir_task *sed = weir_command_new(note, NULL, "sed", "-u", "s/^/you said /", NULL);
+        weir_stream *input = weir_process_open_pipe(sed, 0);
+        weir_stream *output = weir_process_open_pipe(sed, 1);
+
+        weir_series *talk = weir_series_new(NULL, NULL);
+        weir_series_push(talk, weir_stream_write_new(input, "hello\n", 6, NULL, NULL));
+        weir_series_push(talk, weir_stream_read_until_new(output, "\n", 1, 100, keep_line, NULL));
+        weir_series_push(talk, weir_stream_finish_new(input, NULL, NULL)); /* so the program ends */
+
+        weir_task *both = weir_parallel_new(NULL, NULL);
+        weir_parallel_add(both, sed);
+        weir_parallel_add_series(both, talk);
+        weir_task_run(both);
+        weir_stream_unref(input);
+        weir_stream_unref(output);
+        CU_ASSERT(strcmp(heard, "you said hello\n") == 0);
+}
+
+static void
+a_filter_between_two_streams(void)
+{
+        int ends[2];
+        char text[64] = "";
+
+        CU_ASSERT_EQUAL_FATAL(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends), 0);
+        weir_stream *connection = weir_stream_of(ends[0]);
+        CU_ASSERT(write(ends[1], "b\na\n", 4) == 4 && shutdown(ends[1], SHUT_WR) == 0);
+        weir_task *sort = weir_command_new(note, NULL, "sort", NULL);
+        weir_stream *input = weir_process_open_pipe(sort, 0);
+        weir_stream *output = weir_process_open_pipe(sort, 1);
+
+        weir_series *in = weir_series_new(NULL, NULL);
+        weir_series_push(in, weir_pump_new(connection, input, NULL, NULL));
+        weir_series_push(in, weir_stream_finish_new(input, NULL, NULL));
+
+        weir_task *filter = weir_parallel_new(NULL, NULL);
+        weir_parallel_add(filter, sort);
+        weir_parallel_add_series(filter, in);
+        weir_parallel_add(filter, weir_pump_new(output, connection, NULL, NULL));
+        weir_task_run(filter);
+        weir_stream_unref(connection);
+        weir_stream_unref(input);
+        weir_stream_unref(output);
+        CU_ASSERT(recv(ends[1], text, sizeof text, MSG_WAITALL) == 4 && strcmp(text, "a\nb\n") == 0);
+        close(ends[1]);
+}
+
 /* -- ending it -- */
 
 static void
@@ -136,14 +200,22 @@ EXAMPLE(a_program_gets_what_was_set)
 EXAMPLE(output_goes_where_it_shall)
 EXAMPLE(a_bare_environment)
 EXAMPLE(more_output_than_expected_ends_it)
+EXAMPLE(a_program_is_spoken_with_while_it_runs)
+EXAMPLE(a_filter_between_two_streams)
 EXAMPLE(a_limit_ends_the_whole_group)
 EXAMPLE(a_signal_is_sent_while_it_runs)
 
 static const struct weir_test tests[] = {
-        WEIR_TEST(run_a_command_is_a_line),          WEIR_TEST(run_each_end_has_its_status),
-        WEIR_TEST(run_a_program_gets_what_was_set),  WEIR_TEST(run_output_goes_where_it_shall),
-        WEIR_TEST(run_a_bare_environment),           WEIR_TEST(run_more_output_than_expected_ends_it),
-        WEIR_TEST(run_a_limit_ends_the_whole_group), WEIR_TEST(run_a_signal_is_sent_while_it_runs),
+        WEIR_TEST(run_a_command_is_a_line),
+        WEIR_TEST(run_each_end_has_its_status),
+        WEIR_TEST(run_a_program_gets_what_was_set),
+        WEIR_TEST(run_output_goes_where_it_shall),
+        WEIR_TEST(run_a_bare_environment),
+        WEIR_TEST(run_more_output_than_expected_ends_it),
+        WEIR_TEST(run_a_program_is_spoken_with_while_it_runs),
+        WEIR_TEST(run_a_filter_between_two_streams),
+        WEIR_TEST(run_a_limit_ends_the_whole_group),
+        WEIR_TEST(run_a_signal_is_sent_while_it_runs),
 };
 
 int

@@ -24,7 +24,8 @@
  *     weir_task_start(sort);
  *
  * By default the program reads nothing (/dev/null), its output is collected, up to a megabyte, and it
- * has the program's own standard error and environment.  It has no other descriptor.
+ * has the caller's standard error and environment.  It has no other descriptor.  Pipes that are read
+ * and written while it runs are streams: weir_process_open_pipe.
  *
  * A setter that is given a wrong value, or that runs out of memory, leaves it to the start to report
  * that.  So a process is built in a straight line.  docs/processes.md explains it all. */
@@ -34,6 +35,7 @@
 #include <sys/types.h>
 
 #include <weir/runtime.h>
+#include <weir/stream.h>
 #include <weir/task.h>
 
 WEIR_BEGIN
@@ -153,6 +155,25 @@ WEIR_API void weir_process_set_input(weir_task *process, const void *data, size_
  *
  * Threads: the task's owner. */
 WEIR_API void weir_process_collect(weir_task *process, int which, size_t limit);
+
+/* Makes a pipe to the program.  The stream is the caller's end of it, and works before the program is
+ * started.  0: what is written to the stream is the program's input; weir_stream_finish_new, or a
+ * close of the stream, is the end of that.  1 and 2: the stream reads what the program writes.
+ *
+ * - Use it while the program runs: one that nobody reads stops when the pipe is full.  Other flows do
+ *   that, so that the task of the program can end.
+ * - A read sees the end, -EPIPE, when nobody has the other end any more: the program, nor others that
+ *   have inherited it.  All that was written before is read first.
+ * - A write ends with -EPIPE, without a signal, when nobody reads any more.
+ * - If the program is never started, or cannot be, the stream is at its end.
+ * - A cancel of the program's series leaves the stream alone.
+ *
+ * Owner:   the caller has a reference to the stream: weir_stream_unref.
+ * Result:  NULL for a NULL task, or if there is no pipe: the start of the process reports why, -EINVAL
+ *          for a `which` that is not 0, 1 or 2, -EMFILE, -ENFILE, -ENOMEM, -ECHILD in a forked child.
+ *          Tasks of a NULL stream report that at their start.
+ * Threads: the task's owner. */
+WEIR_API weir_stream *weir_process_open_pipe(weir_task *process, int which);
 
 /* The program's errors go where its output goes.
  *

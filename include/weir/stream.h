@@ -199,7 +199,7 @@ WEIR_API weir_task *weir_stream_write_file_new(weir_stream *stream, int file, ui
 
 /* Makes a task that ends the writing, behind the writes that were started before: the peer sees the
  * end of the stream.  Reading goes on.  Later writes end with -EPIPE, and so does a second
- * finish.  The peer of a pipe sees its end only when the stream is closed.
+ * finish.  The writing end of a pipe is closed by it.
  *
  * With TLS it waits until the system has the message that says so.  A cancel while a part of that is
  * out breaks the stream.

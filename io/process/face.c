@@ -164,13 +164,21 @@ is_standard(struct weir__process *self, int which, int first, const char *call)
         return false;
 }
 
+struct weir__process *
+weir__process_to_set(weir_task *task, int which, const char *call)
+{
+        struct weir__process *self = open_one(task, call);
+
+        return self && is_standard(self, which, 0, call) ? self : NULL;
+}
+
 void
 weir_process_set_fd(weir_task *process, int which, int fd)
 {
-        struct weir__process *self = open_one(process, "weir_process_set_fd");
+        struct weir__process *self = weir__process_to_set(process, which, "weir_process_set_fd");
         struct weir__standard standard = {.kind = WEIR__STANDARD_NOTHING};
 
-        if (!self || !is_standard(self, which, 0, "weir_process_set_fd"))
+        if (!self)
                 return;
         if (fd != WEIR_PROCESS_NOTHING) {
                 standard.kind = WEIR__STANDARD_FD;

@@ -50,4 +50,8 @@ extern const struct weir__task_ops weir__process_ops;
 /* Makes a task without arguments.  NULL: out of memory. */
 struct weir__process *weir__process_make(weir_task_fn *done, void *context);
 
+/* For a setter of the descriptor `which`, named `call`.  NULL: the task is NULL, or `which` is wrong, which its start reports.
+ * Aborts for another task, or one that was consumed.  face.c */
+struct weir__process *weir__process_to_set(struct weir_task *task, int which, const char *call);
+
 #endif

@@ -144,10 +144,8 @@ make_candidates(const char *program, const char *path)
 
 /* -- descriptors -- */
 
-/* The child sets 0, 1 and 2 in turn, so what it takes them from lies above.  Returns the descriptor or a negative errno, and then
- * it is closed. */
-static int
-lift(int fd)
+int
+weir__spawn_lift(int fd)
 {
         if (fd < 0 || fd >= FIRST_OTHER)
                 return fd < 0 ? -errno : fd;
@@ -176,7 +174,7 @@ write_all(int fd, const char *text, size_t size)
 static int
 open_text(const struct weir__standard *standard)
 {
-        int fd = lift(memfd_create("weir input", MFD_CLOEXEC));
+        int fd = weir__spawn_lift(memfd_create("weir input", MFD_CLOEXEC));
         int failed = fd < 0 ? 0 : write_all(fd, standard->text, standard->size);
 
         if (!failed)
@@ -194,7 +192,7 @@ open_pipe(int *end)
         if (pipe2(ends, O_CLOEXEC) < 0)
                 return -errno;
         fcntl(ends[0], F_SETFL, O_NONBLOCK);
-        int fd = lift(ends[1]);
+        int fd = weir__spawn_lift(ends[1]);
         if (fd < 0)
                 close(ends[0]);
         else

@@ -15,4 +15,8 @@ struct weir__spawned {
  * Result: 0; or why it could not be started: a negative errno, and nothing is left of it. */
 int weir__spawn(const struct weir__settings *settings, struct weir__spawned *spawned);
 
+/* The child sets its 0, 1 and 2 in turn, so what it takes them from must lie above.  `fd` may be -1, with errno.  Result: the
+ * descriptor, or a negative errno, and then `fd` is closed. */
+int weir__spawn_lift(int fd);
+
 #endif

@@ -5,6 +5,7 @@
  *
  * Writes lie in the order of their starts.  A small copy lies behind its task, in one block. */
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -46,6 +47,16 @@ first_writer(struct weir_stream *stream)
 
 /* -- writing -- */
 
+/* No half of a pipe can be shut down: its writing end is closed.  Nothing is queued behind an end. */
+static void
+end_pipe(struct weir_stream *stream)
+{
+        const struct weir__stream *own = &stream->transport.stream;
+
+        if (own->is_pipe && (fcntl(own->source.fd, F_GETFL) & O_ACCMODE) == O_WRONLY)
+                weir__stream_fail(stream, -EPIPE);
+}
+
 void
 weir__stream_written(struct weir__transport *transport, struct weir__writer *writer)
 {
@@ -57,6 +68,8 @@ weir__stream_written(struct weir__transport *transport, struct weir__writer *wri
                 return;
         }
         weir__stream_went(stream);
+        if (write->kind == WRITE_FINISH)
+                end_pipe(stream);
         weir__io_complete(&write->io, 0);
 }
 

@@ -42,7 +42,7 @@ struct weir__writer;
 struct weir__transport_ops {
         struct weir__source_ops source; /* WEIR__TRANSPORT_SOURCE */
 
-        /* While it is OPEN.  All but `written` may close it. */
+        /* While it is OPEN.  All may close it; `written` only if nothing is queued behind the writer. */
         void (*readable)(struct weir__transport *transport);   /* an event has come: there may be input; last of its event */
         void (*writable)(struct weir__transport *transport);   /* output waits, and the socket may have room */
         void (*ended)(struct weir__transport *transport);      /* the peer has finished its side; once */
