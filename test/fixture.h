@@ -242,6 +242,32 @@ static inline int weir_test_child(void (*function)(void), char *said, size_t siz
         return status;
 }
 
+/* Whether a process runs: one that has ended may wait for a parent that does not come. */
+static inline bool weir_test_lives(pid_t pid)
+{
+        char path[64], line[256] = "";
+
+        snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
+        FILE *file = fopen(path, "re");
+        if (!file) {
+                return false;
+        }
+        const char *name_end = fgets(line, sizeof line, file) ? strrchr(line, ')') : NULL;
+        fclose(file);
+        return name_end && name_end[2] != 'Z' && name_end[2] != 'X';
+}
+
+/* Waits until a file has a line, which is a number. */
+static inline int weir_test_number_in(int fd)
+{
+        char text[64];
+        ssize_t size = 0;
+
+        WEIR_TEST_EVENTUALLY((size = pread(fd, text, sizeof text - 1, 0)) > 0 && text[size - 1] == '\n');
+        text[size] = '\0';
+        return atoi(text);
+}
+
 /* The function has to abort, with the reason on standard error. */
 static inline void weir_test_aborts(void (*function)(void), const char *reason)
 {

@@ -45,6 +45,10 @@ static _Atomic int calls_left;    /* after so many that are not refused, */
 static _Atomic int times;         /* so often */
 static _Atomic bool is_old;       /* Linux has no pidfd, */
 static _Atomic bool has_no_range; /* and no close_range */
+static _Atomic int signal_error;  /* of signals by pidfd; 0: none */
+static _Atomic bool holds_starts; /* a clone returns only when exit() waits, */
+static _Atomic unsigned kills;    /* signals by number */
+static _Atomic unsigned naps;     /* as these show */
 static _Atomic size_t blocks;
 static _Atomic unsigned looks; /* whether a program has ended */
 
@@ -78,6 +82,10 @@ ssize_t __real_write(int fd, const void *bytes, size_t size);
 ssize_t __real_read(int fd, void *bytes, size_t size);
 int __real_epoll_ctl(int epoll, int operation, int fd, struct epoll_event *event);
 int __real_timerfd_create(int clock, int flags);
+int __real_kill(pid_t pid, int signo);
+int __wrap_kill(pid_t pid, int signo);
+int __real_usleep(useconds_t microseconds);
+int __wrap_usleep(useconds_t microseconds);
 int __real_waitid(idtype_t type, id_t id, siginfo_t *info, int options);
 int __real_clone(int (*main)(void *), void *stack, int flags, void *argument, int *pidfd);
 int __real___clone(int (*main)(void *), void *stack, int flags, void *argument, int *pidfd);
@@ -213,16 +221,38 @@ flags_of(int flags)
         return is_old ? flags & ~CLONE_PIDFD : flags;
 }
 
+static int
+after_clone(int pid)
+{
+        while (holds_starts && !naps)
+                sched_yield();
+        return pid;
+}
+
+int
+__wrap_kill(pid_t pid, int signo)
+{
+        kills++;
+        return __real_kill(pid, signo);
+}
+
+int
+__wrap_usleep(useconds_t microseconds)
+{
+        naps++;
+        return __real_usleep(microseconds);
+}
+
 int
 __wrap_clone(int (*main)(void *), void *stack, int flags, void *argument, int *pidfd)
 {
-        return is_refused(CALL_CLONE) ? -1 : __real_clone(main, stack, flags_of(flags), argument, pidfd);
+        return is_refused(CALL_CLONE) ? -1 : after_clone(__real_clone(main, stack, flags_of(flags), argument, pidfd));
 }
 
 int
 __wrap___clone(int (*main)(void *), void *stack, int flags, void *argument, int *pidfd)
 {
-        return is_refused(CALL_CLONE) ? -1 : __real___clone(main, stack, flags_of(flags), argument, pidfd);
+        return is_refused(CALL_CLONE) ? -1 : after_clone(__real___clone(main, stack, flags_of(flags), argument, pidfd));
 }
 
 /* Also in the child, in the memory of its parent: so it is as bare as io/process/child.c. */
@@ -231,6 +261,10 @@ __wrap_syscall(long number, long a, long b, long c, long d, long e, long f)
 {
         if ((number == SYS_close_range && has_no_range) || (number == SYS_pidfd_send_signal && is_old)) {
                 errno = ENOSYS;
+                return -1;
+        }
+        if (number == SYS_pidfd_send_signal && signal_error) {
+                errno = signal_error;
                 return -1;
         }
         return __real_syscall(number, a, b, c, d, e, f);
@@ -526,6 +560,113 @@ a_pidfd_that_epoll_refuses_is_no_fault(void)
         end();
 }
 
+/* A filter of system calls does that. */
+static void
+without_signals_by_pidfd_the_number_serves(void)
+{
+        static const int errors[] = {EPERM, ENOSYS, EACCES};
+
+        for (unsigned i = 0; i < 3; i++) {
+                struct outcome killed = {0}, cancelled = {0};
+
+                begin();
+                signal_error = errors[i];
+                weir_task *task = weir_test_recorded(weir_command_new(note, &killed, "sleep", "1000", NULL));
+                weir_series *series = in_series(task);
+                WEIR_TEST_EVENTUALLY(weir_process_pid(task) > 0);
+                CU_ASSERT_EQUAL(weir_process_kill(task, 0), 0);
+                CU_ASSERT_EQUAL(weir_process_kill(task, SIGINT), 0);
+                weir_test_wait_freed(&killed.record);
+                WEIR_TEST_CALLED(&killed.record, WEIR_EPROCESS_SIGNAL);
+                weir_series_unref(series);
+                task = weir_test_recorded(weir_command_new(note, &cancelled, "sleep", "1000", NULL));
+                weir_process_set_group(task, WEIR_PROCESS_GROUP_SHARED);
+                series = in_series(task);
+                WEIR_TEST_EVENTUALLY(weir_process_pid(task) > 0);
+                weir_series_cancel(series);
+                weir_test_wait_freed(&cancelled.record);
+                WEIR_TEST_CALLED(&cancelled.record, -ECANCELED);
+                CU_ASSERT_EQUAL(cancelled.signal, SIGTERM);
+                weir_series_unref(series);
+                end();
+                signal_error = 0;
+        }
+}
+
+static _Atomic bool may_go_on;
+
+static void
+wait_until_it_may_go_on(weir_task *task, void *unused)
+{
+        (void)task, (void)unused;
+        while (!may_go_on)
+                sched_yield();
+}
+
+/* The number may be that of another process by now.  The poller is held, so it does not know. */
+static void
+no_signal_goes_to_a_number_that_was_waited_for(void)
+{
+        struct outcome taken = {0};
+
+        begin();
+        signal_error = EPERM;
+        may_go_on = false;
+        weir_task *task = command(&taken, "exit 3");
+        CU_ASSERT_EQUAL(weir_task_start(weir_empty_new(wait_until_it_may_go_on, NULL)), 0);
+        CU_ASSERT_EQUAL(weir_task_start(task), 0);
+        WEIR_TEST_EVENTUALLY(weir_process_pid(task) > 0);
+        WEIR_TEST_EVENTUALLY(waitpid(weir_process_pid(task), NULL, WNOHANG) > 0);
+        kills = 0;
+        CU_ASSERT_EQUAL(weir_process_kill(task, SIGKILL), -ESTALE);
+        CU_ASSERT_EQUAL(kills, 0);
+        may_go_on = true;
+        weir_test_wait_freed(&taken.record);
+        WEIR_TEST_CALLED(&taken.record, WEIR_EPROCESS_LOST);
+        signal_error = 0;
+        end();
+}
+
+/* -- exit -- */
+
+static int pid_file;
+
+static struct outcome of_child;
+
+/* It runs already, and the thread that has started it is not back yet. */
+static void
+exit_while_it_starts(void)
+{
+        struct weir_config config = WEIR_CONFIG_DEFAULT;
+
+        weir_test_leaks_do_not_count = 1;
+        config.pollers = 1;
+        config.exit_wait = 1;
+        if (weir_init(&config))
+                _exit(9);
+        holds_starts = true;
+        naps = 0;
+        weir_task *task = command(&of_child, "echo $$; exec sleep 1000");
+        weir_process_set_fd(task, 1, pid_file);
+        weir_task_start(task);
+        weir_test_number_in(pid_file);
+        naps = 0;
+        exit(0);
+}
+
+static void
+what_starts_during_exit_does_not_survive(void)
+{
+        char said[512];
+
+        pid_file = __real_memfd_create("pid", MFD_CLOEXEC);
+        CU_ASSERT_EQUAL(weir_test_child(exit_while_it_starts, said, sizeof said), 0);
+        pid_t pid = weir_test_number_in(pid_file);
+        CU_ASSERT_FATAL(pid > 1);
+        WEIR_TEST_EVENTUALLY(!weir_test_lives(pid));
+        close(pid_file);
+}
+
 static void
 without_close_range_descriptors_are_closed_one_by_one(void)
 {
@@ -556,6 +697,9 @@ main(void)
                 WEIR_TEST(without_a_timer_there_is_no_grace_period),
                 WEIR_TEST(without_pidfds_it_is_looked_now_and_then),
                 WEIR_TEST(a_pidfd_that_epoll_refuses_is_no_fault),
+                WEIR_TEST(without_signals_by_pidfd_the_number_serves),
+                WEIR_TEST(no_signal_goes_to_a_number_that_was_waited_for),
+                WEIR_TEST(what_starts_during_exit_does_not_survive),
                 WEIR_TEST(without_close_range_descriptors_are_closed_one_by_one),
         };
 

@@ -66,21 +66,6 @@ run(weir_task *task, const struct outcome *outcome)
                 CU_ASSERT_EQUAL((outcome)->signal, signal_);        \
         } while (0)
 
-/* Whether a process runs: one that has ended may wait for a parent that does not come. */
-static bool
-lives(pid_t pid)
-{
-        char path[64], line[256] = "";
-
-        snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
-        FILE *file = fopen(path, "re");
-        if (!file)
-                return false;
-        const char *name_end = fgets(line, sizeof line, file) ? strrchr(line, ')') : NULL;
-        fclose(file);
-        return name_end && name_end[2] != 'Z' && name_end[2] != 'X';
-}
-
 /* The library has left no child that nobody has waited for. */
 static bool
 has_children(void)
@@ -101,18 +86,6 @@ end(void)
 {
         weir_test_end();
         CU_ASSERT(!has_children());
-}
-
-/* Waits until the file of a pipe or of memory has a line; then it is its number. */
-static int
-number_in(int fd)
-{
-        char text[64];
-        ssize_t size = 0;
-
-        WEIR_TEST_EVENTUALLY((size = pread(fd, text, sizeof text - 1, 0)) > 0 && text[size - 1] == '\n');
-        text[size] = '\0';
-        return atoi(text);
 }
 
 /* -- how it ends -- */
@@ -544,7 +517,7 @@ others_that_keep_its_output_are_not_waited_for(void)
         run(SHELL(&silent, "sleep 1000 & echo $!"), &silent);
         ENDED(&silent, 0, 0, -ENODATA);
         pid_t sleeper = atoi(silent.output);
-        CU_ASSERT(sleeper > 0 && lives(sleeper)); /* a program that ends by itself leaves its group alone */
+        CU_ASSERT(sleeper > 0 && weir_test_lives(sleeper)); /* a program that ends by itself leaves its group alone */
         kill(sleeper, SIGKILL);
         run(SHELL(&loud, "echo $$; yes & exit 3"), &loud);
         CU_ASSERT(loud.record.status == WEIR_EPROCESS_EXIT || loud.record.status == -EMSGSIZE);
@@ -596,12 +569,12 @@ a_cancel_ends_the_group(void)
         weir_task *task = SHELL(&outcome, "sleep 1000 & echo $!; wait");
         weir_process_set_fd(task, 1, file);
         weir_series *series = in_series(task);
-        pid_t sleeper = number_in(file);
+        pid_t sleeper = weir_test_number_in(file);
         cancel(series);
         weir_test_wait_freed(&outcome.record);
         ENDED(&outcome, -ECANCELED, -ENODATA, SIGTERM);
         CU_ASSERT(!outcome.is_there);
-        WEIR_TEST_EVENTUALLY(!lives(sleeper));
+        WEIR_TEST_EVENTUALLY(!weir_test_lives(sleeper));
         end();
         close(file);
 }
@@ -617,11 +590,11 @@ nothing_of_a_cancelled_group_survives(void)
         weir_task *task = SHELL(&outcome, "(trap '' TERM; while :; do sleep 1000; done) & sleep 0.2; echo $!; wait");
         weir_process_set_fd(task, 1, file);
         weir_series *series = in_series(task);
-        pid_t stubborn = number_in(file);
+        pid_t stubborn = weir_test_number_in(file);
         cancel(series);
         weir_test_wait_freed(&outcome.record);
         ENDED(&outcome, -ECANCELED, -ENODATA, SIGTERM);
-        WEIR_TEST_EVENTUALLY(!lives(stubborn));
+        WEIR_TEST_EVENTUALLY(!weir_test_lives(stubborn));
         end();
         close(file);
 }
@@ -637,7 +610,7 @@ one_that_ignores_sigterm_is_killed_after_the_grace_period(void)
         weir_process_set_fd(task, 1, file);
         weir_process_set_grace(task, WEIR_MSEC(100));
         weir_series *series = in_series(task);
-        CU_ASSERT(number_in(file) > 0);
+        CU_ASSERT(weir_test_number_in(file) > 0);
         weir_nsec began = weir_test_now();
         cancel(series);
         weir_test_wait_freed(&outcome.record);
@@ -659,7 +632,7 @@ one_that_ends_in_the_grace_period_has_its_code(void)
         weir_process_set_fd(task, 1, file);
         weir_process_set_grace(task, WEIR_FOREVER);
         weir_series *series = in_series(task);
-        CU_ASSERT(number_in(file) > 0);
+        CU_ASSERT(weir_test_number_in(file) > 0);
         cancel(series);
         weir_test_wait_freed(&outcome.record);
         ENDED(&outcome, -ECANCELED, 9, -ENODATA);
@@ -678,7 +651,7 @@ without_a_grace_period_it_is_killed_at_once(void)
         weir_process_set_fd(task, 1, file);
         weir_process_set_grace(task, -1);
         weir_series *series = in_series(task);
-        CU_ASSERT(number_in(file) > 0);
+        CU_ASSERT(weir_test_number_in(file) > 0);
         cancel(series);
         weir_test_wait_freed(&outcome.record);
         ENDED(&outcome, -ECANCELED, -ENODATA, SIGKILL);
@@ -697,7 +670,7 @@ one_that_is_stopped_by_a_signal_can_end(void)
         weir_process_set_fd(task, 1, file);
         weir_process_set_grace(task, WEIR_FOREVER);
         weir_series *series = in_series(task);
-        CU_ASSERT(number_in(file) > 0);
+        CU_ASSERT(weir_test_number_in(file) > 0);
         cancel(series);
         weir_test_wait_freed(&outcome.record);
         ENDED(&outcome, -ECANCELED, -ENODATA, SIGTERM);
@@ -787,7 +760,7 @@ a_shutdown_ends_what_runs(void)
         weir_process_set_fd(task, 1, file);
         weir_process_set_grace(task, WEIR_MSEC(50));
         start(task);
-        CU_ASSERT(number_in(file) > 0);
+        CU_ASSERT(weir_test_number_in(file) > 0);
         end();
         CU_ASSERT_EQUAL(meek.record.status, -ESHUTDOWN);
         ENDED(&stubborn, -ESHUTDOWN, -ENODATA, SIGKILL);
@@ -807,7 +780,7 @@ one_that_has_ended_before_a_shutdown_keeps_its_status(void)
         weir_task *task = SHELL(&outcome, "exit 4");
         weir_test_gate_hold(&gate, NULL);
         start(task);
-        WEIR_TEST_EVENTUALLY(weir_process_pid(task) > 0 && !lives(weir_process_pid(task)));
+        WEIR_TEST_EVENTUALLY(weir_process_pid(task) > 0 && !weir_test_lives(weir_process_pid(task)));
         weir_test_shutdown_begin_behind_gate(&thread);
         weir_test_gate_open(&gate);
         weir_test_thread_join(&thread);
@@ -831,7 +804,7 @@ a_signal_reaches_the_program_alone(void)
         CU_ASSERT_EQUAL(weir_process_pid(task), -EAGAIN);
         CU_ASSERT_EQUAL(weir_process_kill(task, SIGUSR1), -EAGAIN);
         start(task);
-        pid_t sleeper = number_in(file);
+        pid_t sleeper = weir_test_number_in(file);
         CU_ASSERT(weir_process_pid(task) > 0);
         CU_ASSERT_EQUAL(weir_process_kill(task, 0), 0);
         CU_ASSERT_EQUAL(weir_process_kill(task, -1), -EINVAL);
@@ -841,7 +814,7 @@ a_signal_reaches_the_program_alone(void)
         /* Again, in case that it comes too early. */
         WEIR_TEST_EVENTUALLY(outcome.record.frees > 0 || (kill(shell, SIGUSR1), false));
         ENDED(&outcome, WEIR_EPROCESS_EXIT, 5, -ENODATA);
-        CU_ASSERT(lives(sleeper));
+        CU_ASSERT(weir_test_lives(sleeper));
         kill(sleeper, SIGKILL);
         end();
         close(file);
@@ -1169,7 +1142,7 @@ exit_while_it_runs(void)
 {
         init_for_exit(WEIR_MSEC(100));
         weir_task_start(stubborn_one(&of_child));
-        number_in(pid_file);
+        weir_test_number_in(pid_file);
         exit(0);
 }
 
@@ -1186,7 +1159,7 @@ exit_in_a_callback_while_it_runs(void)
 {
         init_for_exit(WEIR_MSEC(100));
         weir_task_start(stubborn_one(&of_child));
-        number_in(pid_file);
+        weir_test_number_in(pid_file);
         weir_task_start(weir_empty_new(leave, NULL));
         for (;;)
                 pause();
@@ -1203,8 +1176,8 @@ nothing_runs_on_behind_exit(void)
 
                 pid_file = memfd_create("pid", MFD_CLOEXEC);
                 CU_ASSERT_EQUAL(weir_test_child(exits[i], said, sizeof said), 0);
-                pid_t pid = number_in(pid_file);
-                WEIR_TEST_EVENTUALLY(!lives(pid));
+                pid_t pid = weir_test_number_in(pid_file);
+                WEIR_TEST_EVENTUALLY(!weir_test_lives(pid));
                 close(pid_file);
         }
 }
@@ -1232,9 +1205,9 @@ a_forked_child_leaves_the_parents_programs_alone(void)
         begin();
         of_parent = stubborn_one(&outcome);
         start(of_parent);
-        pid_t pid = number_in(pid_file);
+        pid_t pid = weir_test_number_in(pid_file);
         CU_ASSERT_EQUAL(weir_test_child(meddle_in_a_child, said, sizeof said), 0);
-        CU_ASSERT(lives(pid));
+        CU_ASSERT(weir_test_lives(pid));
         CU_ASSERT_EQUAL(weir_process_kill(of_parent, SIGKILL), 0);
         weir_test_wait_freed(&outcome.record);
         ENDED(&outcome, WEIR_EPROCESS_SIGNAL, -ENODATA, SIGKILL);
@@ -1272,7 +1245,7 @@ a_shutdown_on_the_virtual_clock_ends_what_runs(void)
         weir_task *task = stubborn_one(&outcome);
         weir_process_set_grace(task, WEIR_MSEC(20));
         start(task);
-        CU_ASSERT(number_in(pid_file) > 0);
+        CU_ASSERT(weir_test_number_in(pid_file) > 0);
         end();
         ENDED(&outcome, -ESHUTDOWN, -ENODATA, SIGKILL);
         close(pid_file);
@@ -1290,7 +1263,7 @@ a_dump_says_which_program_runs(void)
         weir_task *task = weir_test_recorded(weir_command_new(note, &outcome, "/bin/sh", "-c", "echo $$\n\nsleep 1000", NULL));
         weir_process_set_fd(task, 1, pid_file);
         weir_series *series = in_series(task);
-        pid_t pid = number_in(pid_file);
+        pid_t pid = weir_test_number_in(pid_file);
         WEIR_TEST_EVENTUALLY(weir_process_pid(task) == pid); /* it runs a little before its task knows */
         CU_ASSERT_EQUAL(weir_debug_dump(file), 0);
         CU_ASSERT(pread(file, text, sizeof text - 1, 0) > 0);

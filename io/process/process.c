@@ -406,11 +406,16 @@ obstacle(const struct weir__process *self)
 static int
 spawn(struct weir__process *self)
 {
-        int failed = weir__spawn(&self->settings, &self->spawned);
+        int failed = weir__running_announce();
 
-        weir__settings_close(&self->settings); /* now it has what it reads */
         if (failed)
                 return failed;
+        failed = weir__spawn(&self->settings, &self->spawned);
+        weir__settings_close(&self->settings); /* now it has what it reads */
+        if (failed) {
+                weir__running_renounce();
+                return failed;
+        }
         atomic_store_explicit(&self->began, weir__clock_monotonic(), memory_order_relaxed);
         weir__running_begin(&self->running, self->spawned.pid, self->spawned.pidfd);
         return 0;

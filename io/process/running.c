@@ -8,7 +8,8 @@
  * own by number.  A program that waits for all of its children, or ignores SIGCHLD, gives the number up early.  Then a pidfd
  * still leads to the right process or to none.
  *
- * At exit(), what the shutdown has not ended gets SIGKILL, for nobody would look after it. */
+ * At exit(), what the shutdown has not ended gets SIGKILL, for nobody would look after it.  From then on no program is started.
+ * One that a thread is just starting is waited for, because it has no number yet by which it could be ended. */
 #include "io/process/running.h"
 
 #include <errno.h>
@@ -29,20 +30,12 @@
 #define FEW       64           /* programs that get a signal under one hold of the lock */
 #define EXIT_WAIT WEIR_SEC(5)  /* the most for which exit() waits here */
 #define LOOKS     WEIR_MSEC(2) /* between looks whether all have ended */
+#define START     WEIR_SEC(1)  /* the most for which it waits until those that are being started have their numbers */
 
 static struct weir__lock lock = WEIR__LOCK_INITIALIZER(WEIR__RANK_LEAF);
 static struct weir__list all; /* those that are alive; those that were told to end are the last ones */
-
-void
-weir__running_begin(struct weir__running *running, pid_t pid, int pidfd)
-{
-        weir__lock(&lock);
-        running->pid = pid;
-        running->pidfd = pidfd;
-        running->is_alive = true;
-        weir__list_prepend(&all, &running->link);
-        weir__unlock(&lock);
-}
+static unsigned announced;    /* threads that start one just now */
+static bool is_over;          /* exit() has come */
 
 pid_t
 weir__running_pid(struct weir__running *running)
@@ -55,21 +48,40 @@ weir__running_pid(struct weir__running *running)
 
 /* -- signals; under the lock -- */
 
+/* Returns 1 when it has ended, 0 when it has not, or a negative errno. */
+static int
+look(const struct weir__running *running, int options, siginfo_t *info)
+{
+        int failed = -1;
+
+        info->si_pid = 0;
+        options |= WEXITED | __WALL;
+        if (running->pidfd >= 0)
+                failed = waitid(BY_PIDFD, (id_t)running->pidfd, info, options);
+        if (running->pidfd < 0 || (failed < 0 && errno == EINVAL))
+                failed = waitid(P_PID, (id_t)running->pid, info, options);
+        return failed < 0 ? -errno : info->si_pid != 0;
+}
+
+/* A filter of system calls (seccomp) may refuse signals by pidfd.  Then the number serves, as long as nobody has waited for the
+ * process behind our back.  Returns 0, -ESTALE if it has ended and was waited for, or another negative errno. */
 static int
 send_signal(const struct weir__running *running, int signo)
 {
+        siginfo_t info;
+
         if (running->pidfd >= 0 && syscall(SYS_pidfd_send_signal, running->pidfd, signo, NULL, 0) == 0)
                 return 0;
-        if (running->pidfd >= 0 && errno != ENOSYS)
-                return -errno;
-        return kill(running->pid, signo) < 0 ? -errno : 0;
+        if ((running->pidfd >= 0 && errno == ESRCH) || look(running, WNOHANG | WNOWAIT, &info) == -ECHILD)
+                return -ESTALE;
+        return kill(running->pid, signo) == 0 ? 0 : errno == ESRCH ? -ESTALE : -errno;
 }
 
 /* The number is its own, also where it was waited for behind our back, if that can be told. */
 static bool
 is_there(const struct weir__running *running)
 {
-        return running->is_alive && send_signal(running, 0) != -ESRCH;
+        return running->is_alive && send_signal(running, 0) != -ESTALE;
 }
 
 static void
@@ -86,21 +98,6 @@ destroy(struct weir__running *running)
 {
         if (is_there(running))
                 send_to_all_of_it(running, SIGKILL);
-}
-
-/* Returns 1 when it has ended, 0 when it has not, or a negative errno. */
-static int
-look(const struct weir__running *running, int options, siginfo_t *info)
-{
-        int failed = -1;
-
-        info->si_pid = 0;
-        options |= WEXITED | __WALL;
-        if (running->pidfd >= 0)
-                failed = waitid(BY_PIDFD, (id_t)running->pidfd, info, options);
-        if (running->pidfd < 0 || (failed < 0 && errno == EINVAL))
-                failed = waitid(P_PID, (id_t)running->pid, info, options);
-        return failed < 0 ? -errno : info->si_pid != 0;
 }
 
 /* A process that was stopped by a signal goes on, so that it can end. */
@@ -133,7 +130,7 @@ weir__running_kill(struct weir__running *running, int signo)
         weir__lock(&lock);
         int failed = !running->pid ? -EAGAIN : running->is_alive ? send_signal(running, signo) : -ESTALE;
         weir__unlock(&lock);
-        return failed == -ESRCH ? -ESTALE : failed;
+        return failed;
 }
 
 void
@@ -149,6 +146,40 @@ weir__running_destroy(struct weir__running *running)
 {
         weir__lock(&lock);
         destroy(running);
+        weir__unlock(&lock);
+}
+
+/* -- the start -- */
+
+int
+weir__running_announce(void)
+{
+        weir__lock(&lock);
+        announced += !is_over;
+        int failed = is_over ? -ESHUTDOWN : 0;
+        weir__unlock(&lock);
+        return failed;
+}
+
+void
+weir__running_renounce(void)
+{
+        weir__lock(&lock);
+        announced--;
+        weir__unlock(&lock);
+}
+
+void
+weir__running_begin(struct weir__running *running, pid_t pid, int pidfd)
+{
+        weir__lock(&lock);
+        announced--;
+        running->pid = pid;
+        running->pidfd = pidfd;
+        running->is_alive = true;
+        weir__list_prepend(&all, &running->link);
+        if (is_over)
+                destroy(running);
         weir__unlock(&lock);
 }
 
@@ -247,6 +278,23 @@ stop_all(void)
                 ;
 }
 
+static void
+refuse_more(void)
+{
+        weir__lock(&lock);
+        is_over = true;
+        weir__unlock(&lock);
+}
+
+static bool
+is_any_announced(void)
+{
+        weir__lock(&lock);
+        bool is_any = announced > 0;
+        weir__unlock(&lock);
+        return is_any;
+}
+
 /* A worker that has called exit() does not come to take how they have ended, so it is only looked whether they have. */
 static bool
 has_any_to_wait_for(void)
@@ -287,10 +335,14 @@ end_at_exit(void)
 
         if (weir__phase_is_forked())
                 return;
+        refuse_more();
         stop_all();
-        weir_nsec until = weir__clock_after(since ? since : weir__clock_monotonic(), wait < EXIT_WAIT ? wait : EXIT_WAIT);
-        while (has_any_to_wait_for() && weir__clock_monotonic() < until)
+        weir_nsec now = weir__clock_monotonic(), starts_until = weir__clock_after(now, START);
+        weir_nsec until = weir__clock_after(since ? since : now, wait < EXIT_WAIT ? wait : EXIT_WAIT);
+        while ((now < until && has_any_to_wait_for()) || (now < starts_until && is_any_announced())) {
                 usleep(LOOKS / 1000);
+                now = weir__clock_monotonic();
+        }
         destroy_all();
 }
 
@@ -299,6 +351,7 @@ become_child(void)
 {
         weir__lock_init(&lock, WEIR__RANK_LEAF);
         all = (struct weir__list){{NULL, NULL}};
+        announced = 0;
 }
 
 WEIR__STEPS_OF(WEIR__MODULE_PROCESSES, [WEIR__STEP_SHUTDOWN] = stop_at_shutdown, [WEIR__STEP_EXIT] = end_at_exit,

@@ -26,6 +26,10 @@ struct weir__ending {
         bool was_stopped; /* it was told to end before */
 };
 
+/* A thread is about to start a program: weir__running_begin or _renounce follows.  Result: 0; or -ESHUTDOWN: exit() was called,
+ * and none may be started. */
+int weir__running_announce(void);
+void weir__running_renounce(void); /* it was not started */
 void weir__running_begin(struct weir__running *running, pid_t pid, int pidfd);
 
 /* As weir_process_pid and weir_process_kill.  Any thread. */
