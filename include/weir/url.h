@@ -7,8 +7,8 @@
  *             fprintf(stderr, "byte %zu: %s\n", problem.at, problem.text);
  *     weir_url *next = weir_url_resolve(url, "../other", &problem);
  *
- * A URL is valid, absolute and never changes.  What a parser would have to guess is refused: spaces,
- * control characters, bytes above 127, backslashes, and percent signs without two hexadecimal digits.
+ * A URL is valid, absolute and never changes.  The parser guesses nothing.  It refuses spaces, control
+ * characters, bytes above 127, backslashes, and percent signs without two hexadecimal digits.
  * With the schemes http, https, ws and wss the host has to be a name of letters, digits, '-', '.' and
  * '_', an IPv4 address of four decimal numbers, or an IPv6 address without a zone.
  *
@@ -24,16 +24,16 @@
 
 WEIR_BEGIN
 
-/* A URL.  It has a scheme, so a reference such as "../a" is none. */
+/* A URL.  It always has a scheme: "../a" is a reference, which weir_url_resolve takes. */
 typedef struct weir_url weir_url;
 
 /* The most bytes of a URL. */
 #define WEIR_URL_MAX 65535
 
-/* Why a text is no URL. */
+/* What is wrong with a text. */
 struct weir_url_problem {
         size_t at;        /* the byte, from 0 on.  If something is missing at the end, it is the length */
-        const char *text; /* what is there, and what was expected.  It is a constant, and shows nothing of the URL */
+        const char *text; /* what is there, and what was expected; a constant, which shows nothing of the URL */
 };
 
 /* A name and its value in a query or a form. */
@@ -47,7 +47,7 @@ struct weir_form_pair {
 /* Reads a URL.  The scheme and the host become lower case; all else stays as it is.
  *
  * Owner:   the caller; weir_url_free.
- * Result:  NULL with errno EINVAL: no URL, or NULL; EMSGSIZE: more than WEIR_URL_MAX bytes; ENOMEM.
+ * Result:  NULL with errno EINVAL: an invalid text, or NULL; EMSGSIZE: more than WEIR_URL_MAX bytes; ENOMEM.
  *          *problem says why, unless `problem` is NULL; it is untouched on success.
  * Threads: any.
  * Source:  RFC 3986 section 3, RFC 9110 section 4.2. */
@@ -66,7 +66,7 @@ WEIR_API weir_url *weir_url_parse_bytes(const char *text, size_t size, struct we
  * Result:  as for weir_url_parse; the problem's place is in the reference.  EMSGSIZE also
  *          for a result that would be too long; the place is WEIR_URL_MAX.  EINVAL also for a NULL base.
  * Threads: any.
- * Source:  RFC 3986 section 5.2, for a strict parser: "http:a" is no reference of http. */
+ * Source:  RFC 3986 section 5.2, for a strict parser: "http:a" is refused, and not taken for "a". */
 WEIR_API weir_url *weir_url_resolve(const weir_url *base, const char *reference, struct weir_url_problem *problem);
 
 /* Makes the URL "scheme://host:port/".  An IPv6 address may stand without its brackets.

@@ -1,7 +1,7 @@
 /* protocol/route/url.c: URLs as objects: parsed, resolved and built.
  *
- * A URL is one block: the struct, and behind it all texts that a program can ask for.  Each URL that is resolved or built is put
- * together as a text, and parsed.  So no way round the checks exists.
+ * A URL is one block: the struct, and behind it all texts that a program can ask for.  A URL that is resolved or built is put
+ * together as a text first, and parsed.  So no URL avoids the checks.
  *
  * Threads: any; a URL does not change.  No locks. */
 #include <errno.h>

@@ -428,7 +428,7 @@ normalize_escapes(char *out, const char *text, size_t size)
                 if (is_name_byte(byte) || byte == '~') {
                         *out++ = byte;
                 } else {
-                        for (int digit = 0; digit < 3; digit++)
+                        for (size_t digit = 0; digit < 3; digit++)
                                 *out++ = is_letter(text[i + digit]) ? (char)(text[i + digit] & ~0x20) : text[i + digit];
                 }
                 i += 2;

@@ -1,7 +1,7 @@
 /* test/fuzz/url_fuzz.c: URLs, references, percent-coding and forms; beside a reader that takes a URL apart from its end.
  *
- * The lines of an input are a URL, a reference, a segment, a name and a value; what follows are bytes to be encoded.  The whole input
- * is taken for a URL, too.  What must hold:
+ * The lines of an input are a URL, a reference, a segment, a name and a value; the bytes behind them are encoded.  The whole
+ * input is taken for a URL, too.  What must hold:
  *
  * - A URL is read if the second reader takes it, and has the parts that it finds; if not, the problem has a place in the text.
  * - The text of a URL, read again, gives the same; so does its normal form, which is equal to it.
