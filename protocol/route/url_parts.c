@@ -147,10 +147,17 @@ refuse(const struct reading *reading, const char *at, const char *text)
         return weir__url_refuse(reading->problem, (size_t)(at - reading->text), text, EINVAL);
 }
 
+/* The place, from `at` on, of the next byte that is more than a part of a name. */
+static size_t
+next_mark(const char *text, size_t size, size_t at)
+{
+        return at + weir__bytes_span(text + at, size - at, WEIR__BYTE_NAME);
+}
+
 static bool
 check_bytes(const struct reading *reading, size_t size)
 {
-        for (size_t i = 0; i < size; i++) {
+        for (size_t i = next_mark(reading->text, size, 0); i < size; i = next_mark(reading->text, size, i + 1)) {
                 const char *fault = fault_of(reading->text + i, size - i);
 
                 if (fault)
@@ -163,7 +170,9 @@ check_bytes(const struct reading *reading, size_t size)
 static bool
 check_part(const struct reading *reading, const struct weir__url_part *part, const char *delimiters)
 {
-        for (size_t i = 0; i < part->size; i++)
+        if (!part->text)
+                return true;
+        for (size_t i = next_mark(part->text, part->size, 0); i < part->size; i = next_mark(part->text, part->size, i + 1))
                 if (strchr(delimiters, part->text[i]))
                         return refuse(reading, part->text + i,
                                       part->text[i] == '#' ? "a second number sign: expected %23"
