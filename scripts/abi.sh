@@ -22,7 +22,8 @@ for header in sorted(glob.glob("include/weir/*.h")):
         print(re.sub(r"\s*__attribute__\(\(.*\)\)$", "", declaration) + "\n{\n        __builtin_trap();\n}")
 PYTHON
 python3 "$work/empty.py" >"$work/empty.c"
-"${CC:-cc}" -g -shared -fPIC -w -I include "$work/empty.c" -o "$work/libweir.so" -Wl,-soname,libweir.so.0 -Wl,--version-script=libweir.map
+"${CC:-cc}" -g -ffile-prefix-map="$work"=. -shared -fPIC -w -I include "$work/empty.c" -o "$work/libweir.so" \
+        -Wl,-soname,libweir.so.0 -Wl,--version-script=libweir.map
 describe() {
         abidw --drop-undefined-syms --no-show-locs --no-corpus-path --no-comp-dir-path --no-elf-needed --type-id-style hash \
                 --out-file "$1" "$work/libweir.so"
