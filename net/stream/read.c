@@ -153,9 +153,10 @@ room_for(const struct read *read)
         return read->io.own_size ? AHEAD : left > WEIR__SCRATCH_SIZE ? WEIR__SCRATCH_SIZE : left;
 }
 
-/* Reads for the first task.  Returns -EAGAIN while it has to wait; else its status. */
+/* Reads for the first task.  `lost`: what an end means: 0: it is one; else that failure.  Returns -EAGAIN while the task has to
+ * wait; else its status. */
 static int
-progress(struct weir_stream *stream, struct read *read)
+progress(struct weir_stream *stream, struct read *read, int lost)
 {
         struct weir__transport *transport = &stream->transport;
         size_t count = takes(read, transport->input.data, transport->input.size);
@@ -172,6 +173,7 @@ progress(struct weir_stream *stream, struct read *read)
                         weir__stream_came(stream, (size_t)got);
                 if (status != -EAGAIN)
                         return status;
+                got = got ? got : lost;
                 stream->has_end = got == 0 || (got == -EIO && transport->stream.is_pipe);
                 if (got < 0 && got != -EAGAIN && !stream->has_end)
                         stream->failure = (int16_t)got;
@@ -190,19 +192,33 @@ weir__stream_end_readers(struct weir_stream *stream, int status)
         }
 }
 
-void
-weir__stream_serve_readers(struct weir_stream *stream)
+static void
+serve_readers(struct weir_stream *stream, int lost)
 {
         struct read *read;
         int status;
 
-        while ((read = first_reader(stream)) && (status = progress(stream, read)) != -EAGAIN) {
+        while ((read = first_reader(stream)) && (status = progress(stream, read, lost)) != -EAGAIN) {
                 if (!read->io.own_flag)
                         weir__link_remove(&read->link);
                 weir__io_complete(&read->io, status);
         }
         if (stream->failure)
                 weir__stream_fail(stream, stream->failure);
+}
+
+void
+weir__stream_serve_readers(struct weir_stream *stream)
+{
+        serve_readers(stream, 0);
+}
+
+/* The system tells an error once.  After a reset that a write has found, a read finds an end.  A write finds -EPIPE when the peer's
+ * end has come before. */
+void
+weir__stream_serve_last_readers(struct weir_stream *stream, int failure)
+{
+        serve_readers(stream, failure == -EPIPE ? 0 : failure);
 }
 
 /* -- the task -- */
@@ -217,7 +233,7 @@ try(struct weir__io_task *io)
         if (failed)
                 return failed == -EPIPE ? weir__stream_read_failure(stream) : failed;
         bool is_first = weir__list_is_empty(&stream->readers);
-        int status = is_first ? progress(stream, read) : -EAGAIN;
+        int status = is_first ? progress(stream, read, 0) : -EAGAIN;
         if (status == -EAGAIN) {
                 weir__list_append(&stream->readers, &read->link);
                 io->is_linked = true;

@@ -174,6 +174,7 @@ void weir__stream_start_task(struct weir_task *task, struct weir_stream *stream)
 /* -- read.c; owner -- */
 
 void weir__stream_serve_readers(struct weir_stream *stream); /* as far as there is input */
+void weir__stream_serve_last_readers(struct weir_stream *stream, int failure); /* a write has failed */
 void weir__stream_end_readers(struct weir_stream *stream, int status);
 
 /* Takes the bytes of a read, which the caller frees, inside its callback.  NULL and 0: it has none. */

@@ -91,7 +91,7 @@ weir__stream_flush(struct weir_stream *stream)
         if (result < 0) {
                 stream->transport.is_ready = true; /* its event may be on its way: the peer may have said why it goes */
                 if (!stream->has_holder)
-                        weir__stream_serve_readers(stream);
+                        weir__stream_serve_last_readers(stream, result);
                 weir__stream_fail(stream, result);
         } else if (result == 0 && ops->waits) {
                 ops->waits(stream);
