@@ -1,5 +1,5 @@
-/* test/stream_faults_test.c: a whole exchange over streams, plain and with TLS, client and server in one process, with each of its
- * allocations and each of its calls of the system refused, one after another.
+/* test/stream_faults_test.c: a whole exchange over streams, plain and with TLS, client and server in one process, with each of
+ * its allocations and each of its calls of the system refused, one after another.
  *
  * What is refused must be told with the error that the headers name, each callback must come once, and nothing may be left. */
 #include "test/faults_fixture.h"
@@ -458,7 +458,7 @@ nothing_is_refused(enum over over)
 static void
 refuse_each_allocation(enum over over)
 {
-        int step = WEIR_TEST_SANITIZED && over == OVER_TLS ? 23 : 1, count = 0;
+        int step = WEIR_TEST_SANITIZED && over == OVER_TLS ? 41 : 1, count = 0;
 
         nothing_is_refused(over);
         nothing_is_refused(over); /* what is kept for ever is there now */

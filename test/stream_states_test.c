@@ -1,4 +1,5 @@
-/* test/stream_states_test.c: what tasks of a stream end with in each of its states: never used, finished, ended, failed, broken. */
+/* test/stream_states_test.c: what tasks of a stream end with in each of its states: never used, finished, ended, failed,
+ * broken. */
 #include "test/stream_fixture.h"
 
 /* Starts the task, which ends by itself.  Returns its status. */

@@ -143,8 +143,8 @@ take_in(struct read *read, char *bytes, size_t size)
         return failed ? lose(read->stream) : count ? 0 : -EAGAIN;
 }
 
-/* How many bytes to read at once: without a delimiter no more than the task takes.  Else what is behind the delimiter is moved for
- * each task that takes a part of it, so it must be little. */
+/* How many bytes to read at once: without a delimiter no more than the task takes.  Else what is behind the delimiter is moved
+ * for each task that takes a part of it, so it must be little. */
 static size_t
 room_for(const struct read *read)
 {
@@ -213,8 +213,8 @@ weir__stream_serve_readers(struct weir_stream *stream)
         serve_readers(stream, 0);
 }
 
-/* The system tells an error once.  After a reset that a write has found, a read finds an end.  A write finds -EPIPE when the peer's
- * end has come before. */
+/* The system tells an error once.  After a reset that a write has found, a read finds an end.  A write finds -EPIPE when the
+ * peer's end has come before. */
 void
 weir__stream_serve_last_readers(struct weir_stream *stream, int failure)
 {
