@@ -319,6 +319,31 @@ a_peer_that_goes_within_a_large_write_is_told(void)
         }
 }
 
+/* It refuses what we send, says why, and goes.  Nobody reads while the write waits. */
+static void
+the_last_words_of_a_peer_are_there_behind_the_write_that_failed(void)
+{
+        struct weir_test_record record = {0};
+        struct seen line = {0}, rest = {0};
+
+        begin();
+        start(write_large(&record));
+        weir_test_pass(0);
+        put("413 too large\nbye");
+        go_away(CLOSE); /* a reset */
+        BECOMES(record.frees);
+        CU_ASSERT(record.status == -ECONNRESET || record.status == -EPIPE);
+        start(weir_test_recorded(weir_stream_read_until_new(stream, "\n", 1, 100, see, &line)));
+        start(read_into(&rest, 10, 10));
+        BECOMES(rest.record.frees);
+        WEIR_TEST_CALLED(&line.record, 0);
+        CU_ASSERT_STRING_EQUAL(line.text, "413 too large\n");
+        WEIR_TEST_CALLED(&rest.record, -ECONNRESET);
+        CU_ASSERT_STRING_EQUAL(rest.text, "bye");
+        CU_ASSERT_EQUAL(status_of_read(), -ECONNRESET);
+        end();
+}
+
 static void
 a_peer_that_goes_behind_our_end_ends_the_read(void)
 {
@@ -431,6 +456,7 @@ main(void)
                 WEIR_TEST(a_peer_that_goes_before_the_first_read_is_told),
                 WEIR_TEST(a_peer_that_goes_under_a_read_ends_it),
                 WEIR_TEST(a_peer_that_goes_within_a_large_write_is_told),
+                WEIR_TEST(the_last_words_of_a_peer_are_there_behind_the_write_that_failed),
                 WEIR_TEST(a_peer_that_goes_behind_our_end_ends_the_read),
                 WEIR_TEST(a_peer_that_never_reads_is_given_up),
                 WEIR_TEST(one_byte_a_second_is_read),

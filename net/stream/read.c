@@ -218,7 +218,22 @@ weir__stream_serve_readers(struct weir_stream *stream)
 void
 weir__stream_serve_last_readers(struct weir_stream *stream, int failure)
 {
+        struct weir__transport *transport = &stream->transport;
+        char *scratch = weir__transport_poller(transport)->scratch;
+        ssize_t got;
+
         serve_readers(stream, failure == -EPIPE ? 0 : failure);
+        while (!stream->failure && !stream->has_end && transport->input.size < WEIR__SCRATCH_SIZE &&
+               (got = weir__input_read(transport, scratch, WEIR__SCRATCH_SIZE)) > 0)
+                if (!weir__input_append(transport, scratch, (size_t)got))
+                        return;
+}
+
+/* What the peer has said before it went is for the tasks that follow. */
+static bool
+has_last_words(const struct weir_stream *stream, int failed)
+{
+        return (failed == -EPIPE || failed == -ECONNRESET) && stream->failure == failed && stream->transport.input.size;
 }
 
 /* -- the task -- */
@@ -230,6 +245,8 @@ try(struct weir__io_task *io)
         struct weir_stream *stream = read->stream;
         int failed = weir__stream_try(stream);
 
+        if (has_last_words(stream, failed))
+                return progress(stream, read, 0);
         if (failed)
                 return failed == -EPIPE ? weir__stream_read_failure(stream) : failed;
         bool is_first = weir__list_is_empty(&stream->readers);
