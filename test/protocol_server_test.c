@@ -667,6 +667,7 @@ wrong_descriptions_are_refused(void)
                 PROTOCOL(.length_width = 9),
                 PROTOCOL(.length_width = 4, .length_at = 1, .bare = true),
                 PROTOCOL(.length_width = 4, .length_at = 1 << 21),
+                PROTOCOL(.length_width = 4, .max_message = 2),
                 PROTOCOL(.delimiter = "x"),
                 PROTOCOL(.delimiter_size = 1, .fixed_size = 1),
                 PROTOCOL(.delimiter = "x", .delimiter_size = 256),

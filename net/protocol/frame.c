@@ -31,7 +31,7 @@ fault_of_framing(const struct weir_protocol *protocol)
         if (!protocol->delimiter != !protocol->delimiter_size || protocol->delimiter_size > DELIMITER_MAX)
                 return "expected a delimiter_size of 1 to 255";
         if (most > MOST || protocol->fixed_size > most || protocol->delimiter_size > most ||
-            (protocol->length_width && protocol->length_at > most - protocol->length_width))
+            (protocol->length_width && (protocol->length_width > most || protocol->length_at > most - protocol->length_width)))
                 return "expected a max_message that has room for a message";
         if (protocol->bare && (protocol->fixed_size || protocol->frame))
                 return "expected `bare` with a length field or a delimiter only";
@@ -114,7 +114,7 @@ end_by_length(const struct weir_protocol *protocol, const char *data, size_t siz
         if (size < head)
                 return 0;
         uint64_t value = get(data + protocol->length_at, protocol->length_width, protocol->length_is_little);
-        if (value > (uint64_t)most + INT32_MAX + 1u) /* whatever is added to it */
+        if (value > (uint64_t)MOST + INT32_MAX + 1u) /* whatever is added to it */
                 return -EMSGSIZE;
         int64_t whole = (int64_t)value + protocol->length_adjust;
         if (whole < (int64_t)head)
@@ -124,7 +124,8 @@ end_by_length(const struct weir_protocol *protocol, const char *data, size_t siz
         return (size_t)whole <= size ? (ssize_t)whole : 0;
 }
 
-static ssize_t
+/* Apart from the others, which are a few instructions: they would save registers for its calls. */
+__attribute__((noinline)) static ssize_t
 end_by_delimiter(const struct weir_protocol *protocol, const char *data, size_t size, size_t *scanned)
 {
         size_t most = weir__protocol_max(protocol), last = protocol->delimiter_size - 1,
@@ -243,23 +244,31 @@ check_length(const struct weir_protocol *protocol, size_t whole)
         return (uint64_t)value <= largest(protocol->length_width) ? 0 : -EMSGSIZE;
 }
 
-ssize_t
-weir__frame_whole(const struct weir_protocol *protocol, const char *data, size_t size)
+/* Apart, as end_by_delimiter is. */
+__attribute__((noinline)) static int
+check_bytes(const struct weir_protocol *protocol, const char *data, size_t size, size_t whole)
 {
-        size_t extra = protocol->bare ? protocol->length_width + protocol->delimiter_size : 0;
-
-        if (!data && size)
-                return -EINVAL;
-        if (size > weir__protocol_max(protocol) - (extra < weir__protocol_max(protocol) ? extra : weir__protocol_max(protocol)))
-                return -EMSGSIZE;
-        size_t whole = size + extra;
-        if (protocol->id_width && !has_room_for_id(protocol, whole))
-                return -EINVAL;
         if (protocol->fixed_size && size != protocol->fixed_size)
                 return -EINVAL;
         if (protocol->delimiter && !is_delimited(protocol, data, size))
                 return -EINVAL;
-        int fault = protocol->length_width ? check_length(protocol, whole) : whole ? 0 : -EINVAL;
+        return whole ? 0 : -EINVAL;
+}
+
+ssize_t
+weir__frame_whole(const struct weir_protocol *protocol, const char *data, size_t size)
+{
+        size_t extra = protocol->bare ? protocol->length_width + protocol->delimiter_size : 0,
+               most = weir__protocol_max(protocol);
+
+        if (!data && size)
+                return -EINVAL;
+        if (size > most || extra > most - size)
+                return -EMSGSIZE;
+        size_t whole = size + extra;
+        if (protocol->id_width && !has_room_for_id(protocol, whole))
+                return -EINVAL;
+        int fault = protocol->length_width ? check_length(protocol, whole) : check_bytes(protocol, data, size, whole);
         return fault ? fault : (ssize_t)whole;
 }
 

@@ -6,6 +6,7 @@
 #include "net/protocol/message.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -48,7 +49,7 @@ message_free(struct weir__message *message)
         if (message->task.series)
                 weir_series_unref(message->task.series);
         drop_packed(message);
-        session->message_bytes -= message->body.size;
+        session->message_bytes -= message->size;
         weir__free(message, message->whole);
         if (!session->side->is_server)
                 weir__runtime_leave();
@@ -218,7 +219,7 @@ describe(const struct weir_task *task, char *out, size_t room)
 {
         const struct weir__message *message = (const struct weir__message *)task;
 
-        snprintf(out, room, "%zu bytes", message->body.size);
+        snprintf(out, room, "%" PRIu32 " bytes", message->size);
 }
 
 static const struct weir__task_ops message_ops = {
@@ -250,9 +251,10 @@ weir__message_deliver(struct weir_session *session, const char *data, size_t siz
         atomic_init(&message->series_or_cut, 0);
         message->session = session;
         message->id = id;
-        message->whole = whole;
-        message->spare = spare;
-        message->body = body;
+        message->whole = (uint32_t)whole;
+        message->size = (uint32_t)body.size;
+        message->at = (uint16_t)body.at;
+        message->spare = (uint16_t)spare;
         weir__task_init(&message->task, &message_ops, whole, session->handler, session->handler_context);
         message->task.flags |= WEIR__TASK_CONSUMED;
         message->task.poller = session->poller;
@@ -282,8 +284,8 @@ weir_message_data(const weir_task *task, size_t *size)
         const struct weir__message *message = message_of(task);
 
         if (size)
-                *size = message ? message->body.size : 0;
-        return message ? message->data + message->body.at : NULL;
+                *size = message ? message->size : 0;
+        return message ? message->data + message->at : NULL;
 }
 
 int
@@ -301,7 +303,7 @@ weir_message_reply(weir_task *task, const void *data, size_t size)
         if (message->packed != packed)
                 drop_packed(message);
         message->packed = packed;
-        message->packed_size = (size_t)whole;
+        message->packed_size = (uint32_t)whole;
         return 0;
 }
 

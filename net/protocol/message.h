@@ -11,25 +11,30 @@
 struct weir__message {
         struct weir_task task; /* first */
 
-        /* Constant. */
+        /* Constant.  No message is larger than a GiB. */
         struct weir_session *session;
         uint64_t id;
-        size_t whole; /* bytes of this block */
-        struct weir__part body;
+        uint32_t whole; /* bytes of this block */
+        uint32_t size;  /* of the body */
+        uint16_t at;    /* where that begins in the data */
+        uint16_t spare; /* bytes behind the data, for a small reply */
 
-        struct weir__link link;       /* in the session's replies, until its own may go out.  Owner */
-        bool is_answered;             /* owner */
-        int result;                   /* of the series; the owner's then */
+        bool is_answered; /* owner */
+        int result;       /* of the series; the owner's then */
 
-        char *packed; /* the reply; the series', then the owner's; or NULL */
-        size_t packed_size;
-        size_t spare; /* bytes behind the data, for a small reply */
+        /* The reply; the series', then the owner's; or NULL. */
+        uint32_t packed_size;
+        char *packed;
 
         /* Its series, once that is made, or WEIR__MESSAGE_CUT: written by an atomic exchange on both sides.  The second of them
          * sees both values, and cancels the series, which is kept until the message is freed. */
         _Atomic uintptr_t series_or_cut;
 
-        struct weir__outgoing reply; /* the owner's, once answered; not set before */
+        /* Owner. */
+        union {
+                struct weir__link link; /* in the session's replies, until its own may go out */
+                struct weir__outgoing reply; /* from then on */
+        };
 
         char data[];
 };
