@@ -262,8 +262,9 @@ enum weir_ask_stage {
  *          task's status: 0; those of weir_connect_new, of the hello, of weir_stream_read_new and
  *          weir_stream_write_new; -ECONNRESET: the peer has closed the connection before the reply;
  *          -EMSGSIZE, -EBADMSG: the reply is too large, or none; -EPROTO: a message came that nobody
- *          waits for, or the reply before any of the request was out; -EEXIST: a request with that number is under way; -ETIMEDOUT: a limit has passed,
- *          and the stage says which; -ECANCELED, -ETIMEDOUT or -ESHUTDOWN if its series ended before.
+ *          waits for, or the reply before any of the request was out; -EEXIST: a request with that
+ *          number is under way; -ETIMEDOUT: a limit has passed, and the stage says which; -ECANCELED,
+ *          -ETIMEDOUT or -ESHUTDOWN if its series ended before.
  * Threads: any. */
 WEIR_API weir_task *weir_ask_new(weir_endpoint *endpoint, const void *data, size_t size, weir_task_fn *done, void *context);
 
