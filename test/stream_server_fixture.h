@@ -7,7 +7,9 @@
 #include <errno.h>
 #include <netinet/in.h>
 #include <poll.h>
+#include <stddef.h>
 #include <sys/socket.h>
+#include <sys/un.h>
 
 #include "net/serve/stream_server.h"
 
@@ -96,6 +98,35 @@ static inline int dial(void)
         int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
 
         CU_ASSERT_EQUAL_FATAL(connect(fd, (struct sockaddr *)&to, sizeof to), 0);
+        return fd;
+}
+
+/* The same at a Unix socket, where nothing is taken but what the other side has read. */
+static inline struct sockaddr_un unix_address(socklen_t *size)
+{
+        struct sockaddr_un address = {.sun_family = AF_UNIX};
+        int length = snprintf(address.sun_path + 1, sizeof address.sun_path - 1, "weir-stream-server-%d", getpid());
+
+        *size = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)length);
+        return address;
+}
+
+static inline void start_at_unix(weir_stream_fn *handler)
+{
+        char text[128];
+        socklen_t size;
+
+        snprintf(text, sizeof text, "unix:@%s", unix_address(&size).sun_path + 1);
+        start_at(text, handler);
+}
+
+static inline int dial_unix(void)
+{
+        socklen_t size;
+        struct sockaddr_un to = unix_address(&size);
+        int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+        CU_ASSERT_EQUAL_FATAL(connect(fd, (struct sockaddr *)&to, size), 0);
         return fd;
 }
 

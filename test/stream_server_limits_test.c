@@ -6,7 +6,6 @@
 
 #include <weir/protocol.h>
 #include <weir/tls.h>
-#include <sys/un.h>
 
 /* Bytes between the two are no deadline, so the clock is asked again and again. */
 #define BECOMES(condition) WEIR_TEST_EVENTUALLY((weir_test_pass(0), (condition)))
@@ -65,34 +64,18 @@ keep(weir_stream *stream, weir_series *series, void *context)
 
 /* -- begin -- */
 
-static int
-dial_unix(const char *name)
-{
-        struct sockaddr_un to = {.sun_family = AF_UNIX};
-        int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-        int size = snprintf(to.sun_path + 1, sizeof to.sun_path - 1, "%s", name);
-
-        CU_ASSERT_EQUAL_FATAL(
-                connect(fd, (struct sockaddr *)&to, (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)size)), 0);
-        return fd;
-}
-
 /* Returns a client that is connected, at 0 s. */
 static int
 begin_with(weir_stream_fn *handler, weir_nsec idle, weir_nsec write)
 {
-        char name[64], address[80];
-
         prepare();
         atomic_store(&received, 0);
         atomic_store(&written, 1);
         at.config.idle_timeout = idle;
         at.config.write_timeout = write;
         weir_test_begin_virtual();
-        snprintf(name, sizeof name, "weir-stream-limits-%d", getpid());
-        snprintf(address, sizeof address, "unix:@%s", name);
-        start_at(address, handler);
-        int fd = dial_unix(name);
+        start_at_unix(handler);
+        int fd = dial_unix();
         BECOMES(atomic_load(&at.handled) == 1);
         return fd;
 }

@@ -5,7 +5,6 @@
 
 #include <sys/mman.h>
 #include <sys/resource.h>
-#include <sys/un.h>
 
 /* -- handlers -- */
 
@@ -79,18 +78,11 @@ an_echo(void)
 static void
 at_a_unix_socket(void)
 {
-        struct sockaddr_un to = {.sun_family = AF_UNIX};
-        char address[128];
-
         prepare();
-        snprintf(to.sun_path + 1, sizeof to.sun_path - 1, "weir-stream-server-%d", getpid());
-        snprintf(address, sizeof address, "unix:@%s", to.sun_path + 1);
         weir_test_begin_real(2);
-        start_at(address, echo);
+        start_at_unix(echo);
         CU_ASSERT_EQUAL(at.port, -EDOM);
-        int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-        socklen_t size = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + strlen(to.sun_path + 1));
-        CU_ASSERT_EQUAL(connect(fd, (struct sockaddr *)&to, size), 0);
+        int fd = dial_unix();
         CU_ASSERT(is_echoed(fd, "by a path"));
         close(fd);
         end();
