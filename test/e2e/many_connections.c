@@ -1,8 +1,8 @@
 /* test/e2e/many_connections.c: thousands of clients in one thread.
  *
- *     many_connections PORT COUNT SPREAD LEAST MOST [PROCESS]
+ *     many_connections [echo] PORT COUNT SPREAD LEAST MOST [PROCESS]
  *
- * Opens COUNT connections to 127.0.0.1, then sends one request on each, evenly over SPREAD milliseconds, and waits for the
+ * With `echo` the reply to a request is the request, and all connections are asked a second time.  Opens COUNT connections to 127.0.0.1, then sends one request on each, evenly over SPREAD milliseconds, and waits for the
  * replies: each has to come LEAST to MOST milliseconds after its own request.  With PROCESS, that one gets SIGINT when all are
  * sent.  Prints what it saw; exits with 0 when all were answered in time, 3 when all were but some late, else with 1. */
 #include <arpa/inet.h>
@@ -10,6 +10,7 @@
 #include <fcntl.h>
 #include <netinet/in.h>
 #include <signal.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -32,6 +33,7 @@ struct client {
 
 static struct client *clients;
 static size_t count, sent_count, answered, lost;
+static bool is_echo;
 static int epoll_fd;
 
 static int64_t
@@ -86,6 +88,14 @@ send_one(struct client *client)
         sent_count++;
 }
 
+static bool
+is_right(const char *reply, ssize_t size)
+{
+        if (is_echo)
+                return size == sizeof request - 1 && memcmp(reply, request, sizeof request - 1) == 0;
+        return size > 12 && memcmp(reply, "HTTP/1.1 200", 12) == 0;
+}
+
 /* A reply is short and comes in one piece. */
 static void
 receive(struct client *client)
@@ -95,7 +105,7 @@ receive(struct client *client)
 
         if (client->took) {
                 epoll_ctl(epoll_fd, EPOLL_CTL_DEL, client->fd, NULL); /* its end */
-        } else if (size > 12 && memcmp(reply, "HTTP/1.1 200", 12) == 0 && client->sent) {
+        } else if (is_right(reply, size) && client->sent) {
                 client->took = now() - client->sent;
                 answered++;
         } else {
@@ -130,6 +140,25 @@ send_all(int64_t spread)
         printf("%zu requests sent within %.0f ms\n", count, (double)(now() - began) / MILLISECOND);
 }
 
+static void
+wait_for_all(void)
+{
+        for (int64_t until = now() + PATIENCE; answered + lost < count && now() < until;) {
+                receive_some(100);
+        }
+}
+
+static void
+ask_again(int64_t spread)
+{
+        sent_count = answered = 0;
+        for (size_t i = 0; i < count; i++) {
+                clients[i].sent = clients[i].took = 0;
+        }
+        send_all(spread);
+        wait_for_all();
+}
+
 static int
 compare(const void *one, const void *other)
 {
@@ -158,10 +187,11 @@ judge(double least, double most)
 int
 main(int argc, char *argv[])
 {
-        int64_t until;
-
+        is_echo = argc > 1 && strcmp(argv[1], "echo") == 0;
+        argv += is_echo;
+        argc -= is_echo;
         if (argc < 6) {
-                fprintf(stderr, "usage: many_connections PORT COUNT SPREAD LEAST MOST [PROCESS]\n");
+                fprintf(stderr, "usage: many_connections [echo] PORT COUNT SPREAD LEAST MOST [PROCESS]\n");
                 return 2;
         }
         raise_file_limit();
@@ -179,8 +209,9 @@ main(int argc, char *argv[])
         if (argc > 6 && kill((pid_t)strtol(argv[6], NULL, 10), SIGINT) < 0) {
                 give_up("kill");
         }
-        for (until = now() + PATIENCE; answered + lost < count && now() < until;) {
-                receive_some(100);
+        wait_for_all();
+        if (is_echo && answered == count) {
+                ask_again(strtol(argv[3], NULL, 10) * MILLISECOND);
         }
         return judge(atof(argv[4]), atof(argv[5]));
 }
