@@ -9,8 +9,8 @@
  *
  *     weir_stream_serve("127.0.0.1:7777", echo, NULL);      weir/stream.h has write_back
  *
- * The series has a reference to the stream.  When the series ends the stream is closed, and what was
- * written still goes out.  A program that needs it longer takes a reference of its own. */
+ * The series has a reference to the stream.  When the series ends, the stream is closed.  All written
+ * bytes still go out.  A program that needs the stream longer takes a reference of its own. */
 #ifndef WEIR_STREAM_SERVER_H
 #define WEIR_STREAM_SERVER_H
 
@@ -24,9 +24,9 @@ WEIR_BEGIN
 /* A server of streams. */
 typedef struct weir_stream_server weir_stream_server;
 
-/* The handler: what begins with a new connection, after the handshake of TLS.  It pushes tasks onto
- * the series, which starts when the handler returns.  A handler that pushes nothing closes the
- * connection.
+/* The handler: the function that is called for each new connection, after the handshake of TLS.  It
+ * pushes tasks onto the series, which starts when the handler returns.  A handler that pushes nothing
+ * closes the connection.
  *
  * Owner:   the stream and the series are the server's.  The series is neither started nor dismissed
  *          by the handler.
@@ -36,7 +36,7 @@ typedef void weir_stream_fn(weir_stream *stream, weir_series *series, void *cont
 /* Begins with WEIR_STREAM_SERVER_CONFIG_DEFAULT.  0 and NULL stand for the default.  Texts are copied.
  * A time limit of WEIR_FOREVER is none.
  *
- * A limit that has passed breaks the connection: its tasks end with -ETIMEDOUT.  The two limits after
+ * A limit that has passed ends the connection: its tasks end with -ETIMEDOUT.  The two limits after
  * the handshake count by themselves, and neither changes the other:
  *
  * - write_timeout begins when a write has to wait, because the system has no room.  It begins anew
@@ -45,7 +45,7 @@ typedef void weir_stream_fn(weir_stream *stream, weir_series *series, void *cont
  *
  * A byte comes when a task reads it from the system.  It goes when the system takes it from a task.
  * While bytes wait for room, a byte that the peer's system takes goes as well.  The library looks for
- * these when a limit would end, which begins anew then: so the limit of a slow peer lasts up to twice
+ * such bytes when a limit would end, and then begins it anew: the limit of a slow peer may last twice
  * as long.  Bytes that the system holds for the peer do not wait.
  *
  * A start of TLS is silence until it ends.  While weir_protocol_serve_new has the stream, the limits of
@@ -59,8 +59,8 @@ struct weir_stream_server_config {
 
         const char *certificate_file; /* PEM: a chain, the server's own certificate first; default: no TLS */
         const char *private_key_file; /* PEM: its key, without a passphrase */
-        const char *client_ca_file;   /* PEM: who may have signed clients' certificates, which are required then; default:
-                                         clients are not asked for one */
+        const char *client_ca_file;   /* PEM: the authorities that may have signed the certificates of clients, which are
+                                         required then; default: clients are asked for no certificate */
 
         weir_nsec handshake_timeout; /* from accept to the end of the handshake of TLS; default 10 s */
         weir_nsec write_timeout;     /* bytes wait to go out, and none goes for that long; default 60 s */
@@ -104,7 +104,7 @@ WEIR_API weir_stream_server *weir_stream_server_new(const struct weir_stream_ser
  * ":port" for all addresses, port 0 for any free one, "unix:path", "unix:@name", "listen:" and "fd:5"
  * for sockets from outside, and several with commas between them.
  *
- * Result:  0: it serves; -EINVAL for a bad config (the log says what was expected) or address; -ENOMEM,
+ * Result:  0: it serves; -EINVAL for a bad config or address (the log says why); -ENOMEM,
  *          also for NULL; -EALREADY when it serves, -ESTALE after its stop; -EADDRINUSE, -EACCES and
  *          other errors of bind(2); errors of files and TLS as weir_http_server_start; -EDEADLK on a
  *          worker; -ESHUTDOWN; -ECHILD in a forked child.  After a failure another start may follow.

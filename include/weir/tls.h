@@ -1,4 +1,4 @@
-/* weir/tls.h: settings of TLS for streams: what is trusted, and which certificate is shown.
+/* weir/tls.h: settings of TLS for streams: the trusted authorities, and the own certificate.
  *
  *     struct weir_tls_config config = WEIR_TLS_CONFIG_DEFAULT;
  *     config.ca_file = "ca.pem";
@@ -24,12 +24,12 @@ typedef struct weir_tls weir_tls;
 /* Begins with WEIR_TLS_CONFIG_DEFAULT.  Texts are copied. */
 struct weir_tls_config {
         size_t size;                  /* sizeof(struct weir_tls_config) */
-        const char *ca_file;          /* PEM: who may have signed the peer's certificate; NULL: of a client, the system's roots;
-                                         of a server, clients are not asked for one */
+        const char *ca_file;          /* PEM: the authorities that may have signed the peer's certificate; NULL: a client
+                                         trusts the system's roots, a server asks its clients for no certificate */
         const char *certificate_file; /* PEM: a chain, the own certificate first; a server needs it */
         const char *private_key_file; /* PEM, without a passphrase */
         const char *protocols;        /* for ALPN, the best first, separated by commas; NULL: none */
-        bool insecure;                /* a client accepts any certificate, whoever shows it */
+        bool insecure;                /* a client accepts any certificate of any server */
 };
 
 /* The initializer of a config. */
@@ -53,8 +53,8 @@ WEIR_API weir_tls *weir_tls_server_new(const struct weir_tls_config *config);
 WEIR_API weir_tls *weir_tls_ref(weir_tls *tls);
 WEIR_API void weir_tls_unref(weir_tls *tls);
 
-/* The same as weir_connect_new, with TLS.  `name` is what the peer's certificate must have; NULL: the
- * host of the address.
+/* The same as weir_connect_new, with TLS.  The peer's certificate must have `name`; NULL: the host
+ * of the address.
  *
  * Owner:   the caller, until the task is consumed.  The texts are copied.
  * Result:  as weir_connect_new; the start also reports -ENOMEM for NULL settings, -EINVAL for those of
@@ -72,7 +72,7 @@ WEIR_API weir_task *weir_connect_tls_new(const char *address, weir_tls *tls, con
  * Result:  NULL when out of memory; every consumer accepts NULL.  The task's start, run or push
  *          reports -ENOMEM for a NULL stream or settings, -EINVAL for a client without a name.  The
  *          task's status: 0; -EBUSY: a task of the stream waits; -EALREADY: it has TLS; -EBADMSG:
- *          bytes of the peer came before the handshake, which nobody may take for protected ones;
+ *          bytes of the peer came before the handshake, and they must not be taken for protected ones;
  *          -ENOTSUP: it is a pipe or a terminal; those of weir_connect_tls_new, which break the stream;
  *          -EPROTOTYPE: the client of a server speaks HTTP; those of weir_stream_read_new.
  * Threads: any. */

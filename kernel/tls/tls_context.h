@@ -52,7 +52,7 @@ struct weir__tls_client_config {
         const char *ca_file;               /* PEM: the only certificates that are trusted; NULL: the system's roots */
         const char *groups;                /* as for a server */
         const char *protocols;             /* to offer, for ALPN: as for a server */
-        bool is_insecure;                  /* any certificate is accepted, whoever shows it; no roots are read */
+        bool is_insecure;                  /* any certificate of any server is accepted; no roots are read */
 };
 
 /* Reads the files.  All that is trusted is in memory afterwards: a handshake reads no file.

@@ -53,7 +53,7 @@ int weir__tls_complain(int code, const char *what, const char *file);
 /* Has the server's certificate checked for that host, and sends the name of it.  Result: 0, -EINVAL, -ENOMEM. */
 int weir__tls_set_host(SSL *ssl, const char *host);
 
-/* The callback of OpenSSL for each certificate that a client verifies, whose host is set: keeps what is wrong with it. */
+/* The callback of OpenSSL for each certificate that a client with a host verifies: keeps the fault that it finds. */
 int weir__tls_notice(int is_good, X509_STORE_CTX *store);
 
 /* The status for an X509_V_ERR_... */

@@ -51,7 +51,7 @@ void weir__cut_log(struct weir__list *reports, unsigned missing);
 
 /* -- successor.c: listening sockets for another process -- */
 
-/* Servers whose sockets another process gets. */
+/* Servers that give their sockets to another process. */
 struct weir__givers {
         struct weir__server *const *servers;
         unsigned count;
