@@ -6,6 +6,7 @@
 #include "test/fixture.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <sys/uio.h>
 
 #include "test/blocks_fixture.h"
@@ -22,6 +23,7 @@ enum fault {
         HALF,        /* of the bytes; the other half is still to be done */
         DIRECT_END,  /* HALF at first, and then -EINVAL, as a direct read of a file whose end is in the middle of a block */
         INVALID,     /* -EINVAL */
+        AGAIN,       /* -EAGAIN */
 };
 
 static _Atomic int fault, faults_left; /* which, and how often from now on */
@@ -38,6 +40,13 @@ next_fault(void)
         return NO_FAULT;
 }
 
+/* AGAIN is said by rings alone. */
+static enum fault
+fault_of_call(void)
+{
+        return fault == AGAIN ? NO_FAULT : next_fault();
+}
+
 static void
 have(enum fault what, int often)
 {
@@ -49,7 +58,7 @@ have(enum fault what, int often)
 static int
 error_of(enum fault what)
 {
-        return what == FAILS ? EIO : what == INVALID ? EINVAL : EINTR;
+        return what == FAILS ? EIO : what == INVALID ? EINVAL : what == AGAIN ? EAGAIN : EINTR;
 }
 
 /* -- in front of the C library -- */
@@ -71,7 +80,7 @@ half_of(const struct iovec *parts, int count)
 ssize_t
 __wrap_preadv2(int fd, const struct iovec *parts, int count, off_t offset, int flags)
 {
-        enum fault what = next_fault();
+        enum fault what = fault_of_call();
         struct iovec first = half_of(parts, count);
 
         if (what == HALF)
@@ -86,7 +95,7 @@ __wrap_preadv2(int fd, const struct iovec *parts, int count, off_t offset, int f
 ssize_t
 __wrap_pwritev2(int fd, const struct iovec *parts, int count, off_t offset, int flags)
 {
-        enum fault what = next_fault();
+        enum fault what = fault_of_call();
         struct iovec first = half_of(parts, count);
 
         if (what == HALF)
@@ -103,7 +112,7 @@ __wrap_pwritev2(int fd, const struct iovec *parts, int count, off_t offset, int 
         int __wrap_##name parameters;              \
         int __wrap_##name parameters               \
         {                                          \
-                enum fault what = next_fault();    \
+                enum fault what = fault_of_call(); \
                                                    \
                 if (what) {                        \
                         errno = error_of(what);    \
@@ -126,7 +135,7 @@ int __wrap_close(int fd);
 int
 __wrap_close(int fd)
 {
-        enum fault what = next_fault();
+        enum fault what = fault_of_call();
 
         __real_close(fd);
         if (!what)
@@ -143,6 +152,8 @@ __wrap_close(int fd)
 
 static _Atomic int refuses_rings; /* the error */
 static _Atomic int submits_left;  /* that fail */
+static _Atomic int rings_asked_for;
+static _Atomic size_t bytes_inline; /* that the kernel was asked for, but for those that its threads have to read */
 
 int __real_io_uring_queue_init_params(unsigned entries, struct io_uring *ring, struct io_uring_params *params);
 int __wrap_io_uring_queue_init_params(unsigned entries, struct io_uring *ring, struct io_uring_params *params);
@@ -154,6 +165,7 @@ unsigned __wrap_io_uring_peek_batch_cqe(struct io_uring *ring, struct io_uring_c
 int
 __wrap_io_uring_queue_init_params(unsigned entries, struct io_uring *ring, struct io_uring_params *params)
 {
+        rings_asked_for++;
         return refuses_rings ? -refuses_rings : __real_io_uring_queue_init_params(entries, ring, params);
 }
 
@@ -163,6 +175,12 @@ __wrap_io_uring_submit(struct io_uring *ring)
         if (submits_left > 0) {
                 submits_left--;
                 return -EAGAIN;
+        }
+        for (unsigned at = ring->sq.sqe_head; at != ring->sq.sqe_tail; at++) {
+                const struct io_uring_sqe *request = &ring->sq.sqes[at & *ring->sq.kring_mask];
+
+                if (request->opcode == IORING_OP_READ && !(request->flags & IOSQE_ASYNC))
+                        bytes_inline += request->len;
         }
         return __real_io_uring_submit(ring);
 }
@@ -438,6 +456,71 @@ requests_that_the_kernel_gives_up_are_made_again(void)
         weir_test_end();
 }
 
+/* An old kernel says that of a regular file with O_NONBLOCK.  A thread of the executor reads it then. */
+static void
+what_a_ring_cannot_wait_for_goes_to_the_queue(void)
+{
+        const struct iovec parts[] = {{"ef", 2}, {"g", 1}};
+
+        begin(WEIR_FILES_AUTO);
+        if (by_ring()) {
+                weir_file *file = open_file();
+
+                have(AGAIN, 1);
+                CU_ASSERT_EQUAL(RUN(write, file, 0, "abcd", 4), 0);
+                CU_ASSERT_EQUAL(seen.count, 4);
+                CU_ASSERT_EQUAL(faults_left, 0);
+                have(AGAIN, 1);
+                CU_ASSERT_EQUAL(RUN(appendv, file, parts, 2), 0);
+                CU_ASSERT_EQUAL(faults_left, 0);
+                have(AGAIN, 1);
+                CU_ASSERT_EQUAL(RUN(read, file, 0, 7), 0);
+                CU_ASSERT(seen.count == 7 && memcmp(seen.data, "abcdefg", 7) == 0);
+                CU_ASSERT_EQUAL(faults_left, 0);
+                weir_file_unref(file);
+        }
+        weir_test_end();
+}
+
+#define STORM 2000
+
+static _Atomic unsigned ended;
+
+static void
+count_end(weir_task *task, void *unused)
+{
+        int status = weir_task_status(task);
+
+        (void)unused;
+        CU_ASSERT(status == 0 || status == -ECANCELED);
+        ended++;
+}
+
+/* The cancel finds them in the ring, on their way, or in the queue. */
+static void
+a_cancel_meets_those_that_go_to_the_queue(void)
+{
+        begin(WEIR_FILES_AUTO);
+        weir_file *file = open_file();
+        CU_ASSERT_EQUAL(RUN(write, file, 0, "abcd", 4), 0);
+        have(AGAIN, by_ring() ? INT_MAX : 0);
+        ended = 0;
+        for (unsigned i = 0; i < STORM; i++) {
+                weir_series *series = weir_series_ref(weir_series_new(NULL, NULL));
+
+                weir_series_push(series, weir_file_read_new(file, 0, 4, count_end, NULL));
+                CU_ASSERT_EQUAL(weir_series_start(series), 0);
+                for (unsigned spins = i * 7 % 40; spins > 0; spins--)
+                        sched_yield();
+                weir_series_cancel(series);
+                weir_series_unref(series);
+        }
+        weir_file_unref(file);
+        weir_test_end();
+        CU_ASSERT(ended <= STORM);
+        have(NO_FAULT, 0);
+}
+
 /* -- no rings, no threads -- */
 
 static void
@@ -466,10 +549,19 @@ a_poller_that_gets_no_ring_uses_the_queue(void)
         begin(WEIR_FILES_AUTO);
         if (by_ring()) {
                 refuses_rings = EMFILE;
+                rings_asked_for = 0;
+                weir_file *file = open_file();
                 do_half();
                 have(NO_FAULT, 0);
                 refuses_rings = 0;
-                do_half(); /* and then it has one */
+                do_half();
+                have(NO_FAULT, 0);
+                CU_ASSERT_EQUAL(rings_asked_for, 1); /* not for each task */
+                for (unsigned i = 0; i < 1000; i++)
+                        CU_ASSERT_EQUAL(RUN(sync, file), 0);
+                CU_ASSERT_EQUAL(rings_asked_for, 2); /* and then it has one */
+                weir_file_unref(file);
+                have(NO_FAULT, 0);
         }
         weir_test_end();
 #endif
@@ -489,6 +581,65 @@ what_the_kernel_does_not_take_is_tried_again(void)
                 weir_file_unref(file);
         }
         weir_test_end();
+#endif
+}
+
+#if WEIR_HAS_URING
+#define LARGE 64
+
+static char large[256 * 1024];
+static _Atomic size_t most_inline;
+static _Atomic unsigned reads_left;
+
+static void
+count_read(weir_task *read, void *unused)
+{
+        (void)unused;
+        CU_ASSERT_EQUAL(weir_task_status(read), 0);
+        reads_left--;
+}
+
+/* Comes in each round. */
+static void
+look_at_the_round(weir_task *empty, void *unused)
+{
+        size_t bytes = atomic_exchange(&bytes_inline, 0);
+
+        if (bytes > most_inline)
+                most_inline = bytes;
+        if (reads_left > 0)
+                weir_series_push(weir_series_of(empty), weir_empty_new(look_at_the_round, unused));
+}
+
+static void
+read_all_at_once(weir_task *empty, void *file)
+{
+        (void)empty;
+        bytes_inline = 0;
+        for (unsigned i = 0; i < LARGE; i++)
+                CU_ASSERT_EQUAL(weir_task_start(weir_file_read_into_new(file, 0, large, sizeof large, count_read, NULL)), 0);
+        CU_ASSERT_EQUAL(weir_task_start(weir_empty_new(look_at_the_round, NULL)), 0);
+}
+#endif
+
+/* The kernel copies them while it takes the requests. */
+static void
+large_reads_are_spread_over_rounds(void)
+{
+#if WEIR_HAS_URING
+        begin(WEIR_FILES_AUTO);
+        if (by_ring()) {
+                weir_file *file = open_file();
+
+                CU_ASSERT_EQUAL(RUN(write, file, 0, large, sizeof large), 0);
+                most_inline = 0;
+                reads_left = LARGE;
+                CU_ASSERT_EQUAL(weir_task_start(weir_empty_new(read_all_at_once, file)), 0);
+                WEIR_TEST_EVENTUALLY(reads_left == 0);
+                weir_file_unref(file);
+        }
+        weir_test_end();
+        CU_ASSERT(most_inline > 0 && most_inline <= 5 * sizeof large);
 #endif
 }
 
@@ -561,10 +712,17 @@ without_memory_tasks_report_it_and_leave_nothing(void)
 }
 
 static const struct weir_test tests[] = {
-        WEIR_TEST(an_interrupted_call_is_made_again_but_for_close),  WEIR_TEST(an_error_of_the_disk_is_the_status),
-        WEIR_TEST(a_short_read_or_write_goes_on_by_itself),          WEIR_TEST(a_direct_read_that_was_short_is_at_the_end),
-        WEIR_TEST(requests_that_the_kernel_gives_up_are_made_again), WEIR_TEST(where_the_kernel_refuses_rings_the_queue_does_it),
-        WEIR_TEST(a_poller_that_gets_no_ring_uses_the_queue),        WEIR_TEST(what_the_kernel_does_not_take_is_tried_again),
+        WEIR_TEST(an_interrupted_call_is_made_again_but_for_close),
+        WEIR_TEST(an_error_of_the_disk_is_the_status),
+        WEIR_TEST(a_short_read_or_write_goes_on_by_itself),
+        WEIR_TEST(a_direct_read_that_was_short_is_at_the_end),
+        WEIR_TEST(requests_that_the_kernel_gives_up_are_made_again),
+        WEIR_TEST(where_the_kernel_refuses_rings_the_queue_does_it),
+        WEIR_TEST(a_poller_that_gets_no_ring_uses_the_queue),
+        WEIR_TEST(what_the_kernel_does_not_take_is_tried_again),
+        WEIR_TEST(what_a_ring_cannot_wait_for_goes_to_the_queue),
+        WEIR_TEST(a_cancel_meets_those_that_go_to_the_queue),
+        WEIR_TEST(large_reads_are_spread_over_rounds),
         WEIR_TEST(without_memory_tasks_report_it_and_leave_nothing),
 };
 

@@ -1,8 +1,8 @@
 /* io/file/ring.c: requests to io_uring, collected during a round of the loop and submitted together.
  *
  *     line --submitted at the end of the round--> in the kernel --completed--> ended
- *       ^                                         |   \--cancelled--> doomed --asked to let go--> in the kernel
- *       '----------a short read or write----------'
+ *       ^                                         |   |\--cancelled--> doomed --asked to let go--> in the kernel
+ *       '----------a short read or write----------'   '--the kernel cannot wait for the file--> the queue
  *
  * Threads: the owner of the poller.  The ring belongs to the poller, not to a thread: after a hand-over another thread goes on
  *          with it.  So it has none of the flags that tie a ring to a thread.
@@ -17,6 +17,7 @@
 
 #include <errno.h>
 
+#include "io/file/queue.h"
 #include "kernel/base/phase.h"
 #include "kernel/runtime/runtime.h"
 
@@ -42,10 +43,13 @@ struct ring {
         struct weir__list line;      /* to be submitted */
         struct weir__list in_kernel; /* they have been */
         struct weir__list doomed;    /* they have been, and the kernel shall let go */
+        size_t inlined;              /* bytes of requests that the kernel may have copied since the flush began */
         struct io_uring uring;
 };
 
-#define INLINE_MOST ((size_t)256 * 1024) /* bytes of a request that the kernel may copy at its submission */
+#define INLINE_MOST  ((size_t)256 * 1024)  /* bytes of a request that the kernel may copy at its submission */
+#define INLINED_MOST ((size_t)1024 * 1024) /* of all requests of a round; the others wait for the next one */
+#define WITHOUT_RING 1000                  /* tasks of a poller that has got none go to the queue before it asks again */
 
 static struct weir__file_task *
 task_of(struct weir__link *link)
@@ -61,6 +65,15 @@ weight_of(const struct weir__file_task *task)
 }
 
 /* -- requests -- */
+
+/* Bytes that the kernel copies at the submission if the page cache, or a pipe, has them. */
+static size_t
+inline_size(const struct weir__file_task *task)
+{
+        size_t left = task->size - task->count;
+
+        return task->kind > WEIR__FILE_APPEND || task->needs_poll || left > INLINE_MOST ? 0 : left;
+}
 
 static void
 fill_transfer(struct io_uring_sqe *sqe, const struct weir__file_task *task)
@@ -136,6 +149,7 @@ hand_over(struct ring *ring, struct weir__file_task *task)
         if (!sqe)
                 return false;
         fill(sqe, task);
+        ring->inlined += inline_size(task);
         weir__link_remove(&task->link);
         weir__list_append(&ring->in_kernel, &task->link);
         task->is_in_kernel = true;
@@ -184,13 +198,40 @@ note(struct weir__file_task *task, int result)
         return !task->needs_poll && weir__file_note(task, result);
 }
 
+/* Older kernels say -EAGAIN of a regular file with O_NONBLOCK, when its bytes are not in the page cache, and cannot wait for
+ * them. */
+static bool
+needs_a_thread(const struct weir__file_task *task, int result)
+{
+        return result == -EAGAIN && task->kind <= WEIR__FILE_APPEND && !task->file->is_stream;
+}
+
+/* It is READY for a moment, so that a cancel sees either the ring or the queue.  One that came before has sent its message. */
+static void
+move_to_queue(struct weir__file_task *task)
+{
+        uint32_t pending = WEIR__PENDING;
+
+        if (!atomic_compare_exchange_strong_explicit(&task->task.word, &pending, WEIR__READY, memory_order_acq_rel,
+                                                     memory_order_acquire)) {
+                weir__file_end_in_ring(task, weir__file_obstacle(task));
+                return;
+        }
+        task->by_ring = false;
+        int status = weir__file_queue_start(task, WEIR__READY);
+        if (status)
+                weir__file_end(task, status);
+}
+
 static void
 complete(struct ring *ring, struct weir__file_task *task, int result)
 {
         weir__link_remove(&task->link);
         task->is_in_kernel = false;
         ring->batch.outstanding -= weight_of(task);
-        if (note(task, result))
+        if (needs_a_thread(task, result))
+                move_to_queue(task);
+        else if (note(task, result))
                 weir__file_end_in_ring(task, task->task.status);
         else
                 weir__list_append(&ring->line, &task->link);
@@ -225,7 +266,14 @@ has_room(const struct ring *ring, const struct weir__file_task *task)
         return ring->batch.outstanding < IN_KERNEL_MOST || weight_of(task) == 0;
 }
 
-/* Returns false when the kernel takes no more for now. */
+/* The kernel copies while it takes requests.  Other work of the poller must not wait for too many bytes. */
+static bool
+is_round_full(const struct ring *ring, const struct weir__file_task *task)
+{
+        return ring->inlined >= INLINED_MOST && inline_size(task) > 0;
+}
+
+/* Returns false when no more is handed over in this round. */
 static bool
 hand_over_all(struct ring *ring)
 {
@@ -234,11 +282,11 @@ hand_over_all(struct ring *ring)
         while ((link = weir__list_first(&ring->doomed)))
                 if (!ask_to_let_go(ring, task_of(link)))
                         return false;
-        while ((link = weir__list_first(&ring->line)) && has_room(ring, task_of(link)))
+        while ((link = weir__list_first(&ring->line)) && has_room(ring, task_of(link)) && !is_round_full(ring, task_of(link)))
                 if (!hand_over(ring, task_of(link)))
                         return false;
         submit(ring);
-        return io_uring_sq_ready(&ring->uring) == 0;
+        return io_uring_sq_ready(&ring->uring) == 0 && !(link && has_room(ring, task_of(link)));
 }
 
 static void
@@ -253,8 +301,8 @@ run_nudge(struct weir__work *work)
 
 static const struct weir__work_ops nudge_ops = {.run = run_nudge};
 
-/* What was completed may leave work in the line.  Requests that the kernel does not take now are tried again in the next
- * round. */
+/* What was completed may leave work in the line.  Requests that the kernel does not take now, or that would be too much for a
+ * round, are tried in the next round. */
 static bool
 flush(struct weir__batch *batch)
 {
@@ -262,6 +310,7 @@ flush(struct weir__batch *batch)
         unsigned completed = 0;
         bool is_taken;
 
+        ring->inlined = 0;
         do {
                 is_taken = hand_over_all(ring);
                 completed += reap(ring);
@@ -360,18 +409,35 @@ open_ring(struct ring *ring, struct weir__poller *poller)
         return failed;
 }
 
+/* A poller that has got no ring, and in which life of the runtime.  The owner of the poller's. */
+static struct refusal {
+        unsigned generation, tasks_left;
+} refusals[WEIR__POLLERS_MAX];
+
+/* To ask costs more than the queue does. */
+static bool
+was_refused_lately(struct refusal *refusal)
+{
+        if (refusal->generation != weir__phase_generation || refusal->tasks_left == 0)
+                return false;
+        refusal->tasks_left--;
+        return true;
+}
+
 struct weir__batch *
 weir__ring_of(struct weir__poller *poller)
 {
         static struct weir__log_limit refused;
+        struct refusal *refusal = &refusals[poller->index];
         struct ring *ring;
 
-        if (poller->batch)
+        if (poller->batch || was_refused_lately(refusal))
                 return poller->batch;
         ring = calloc(1, sizeof *ring);
         int failed = ring ? open_ring(ring, poller) : -ENOMEM;
         if (failed) {
                 free(ring);
+                *refusal = (struct refusal){weir__phase_generation, WITHOUT_RING};
                 weir__log_limited(&refused, WEIR_LOG_WARNING, "no ring can be made (%s): file tasks use the queue",
                                   weir_strerror(failed));
                 return NULL;
