@@ -127,7 +127,9 @@ WRAP(ftruncate, (int fd, off_t size), fd, size)
 WRAP(rename, (const char *from, const char *to), from, to)
 WRAP(unlink, (const char *name), name)
 
-static _Atomic int closes; /* with a fault */
+static _Atomic int closes;       /* with a fault */
+static _Atomic int watched = -1; /* a descriptor: how often it was closed, and how often by a poller */
+static _Atomic int closes_watched, closes_on_poller;
 
 int __real_close(int fd);
 int __wrap_close(int fd);
@@ -137,6 +139,13 @@ __wrap_close(int fd)
 {
         enum fault what = fault_of_call();
 
+        if (fd == watched) {
+                char name[16] = "";
+
+                pthread_getname_np(pthread_self(), name, sizeof name);
+                closes_watched++;
+                closes_on_poller += strcmp(name, "weir/0") == 0;
+        }
         __real_close(fd);
         if (!what)
                 return 0;
@@ -584,6 +593,34 @@ what_the_kernel_does_not_take_is_tried_again(void)
 #endif
 }
 
+/* -- close -- */
+
+static void
+unref_it(weir_task *timer, void *file)
+{
+        (void)timer;
+        weir_file_unref(file);
+}
+
+/* close(2) may wait for a server of files. */
+static void
+no_poller_closes_a_file_not_even_in_a_shutdown(void)
+{
+        for (unsigned i = 0; i < 2; i++) {
+                begin(WEIR_FILES_AUTO);
+                weir_file *file = open_file();
+                closes_watched = closes_on_poller = 0;
+                watched = weir_file_descriptor(file);
+                CU_ASSERT_EQUAL(weir_task_start(weir_timer_new(i ? WEIR_SEC(1000) : 0, unref_it, file)), 0);
+                if (!i)
+                        WEIR_TEST_EVENTUALLY(closes_watched == 1);
+                weir_test_end(); /* ends the timer, if it has not expired */
+                CU_ASSERT_EQUAL(closes_watched, 1);
+                CU_ASSERT_EQUAL(closes_on_poller, 0);
+                watched = -1;
+        }
+}
+
 #if WEIR_HAS_URING
 #define LARGE 64
 
@@ -712,17 +749,12 @@ without_memory_tasks_report_it_and_leave_nothing(void)
 }
 
 static const struct weir_test tests[] = {
-        WEIR_TEST(an_interrupted_call_is_made_again_but_for_close),
-        WEIR_TEST(an_error_of_the_disk_is_the_status),
-        WEIR_TEST(a_short_read_or_write_goes_on_by_itself),
-        WEIR_TEST(a_direct_read_that_was_short_is_at_the_end),
-        WEIR_TEST(requests_that_the_kernel_gives_up_are_made_again),
-        WEIR_TEST(where_the_kernel_refuses_rings_the_queue_does_it),
-        WEIR_TEST(a_poller_that_gets_no_ring_uses_the_queue),
-        WEIR_TEST(what_the_kernel_does_not_take_is_tried_again),
-        WEIR_TEST(what_a_ring_cannot_wait_for_goes_to_the_queue),
-        WEIR_TEST(a_cancel_meets_those_that_go_to_the_queue),
-        WEIR_TEST(large_reads_are_spread_over_rounds),
+        WEIR_TEST(an_interrupted_call_is_made_again_but_for_close),  WEIR_TEST(an_error_of_the_disk_is_the_status),
+        WEIR_TEST(a_short_read_or_write_goes_on_by_itself),          WEIR_TEST(a_direct_read_that_was_short_is_at_the_end),
+        WEIR_TEST(requests_that_the_kernel_gives_up_are_made_again), WEIR_TEST(where_the_kernel_refuses_rings_the_queue_does_it),
+        WEIR_TEST(a_poller_that_gets_no_ring_uses_the_queue),        WEIR_TEST(what_the_kernel_does_not_take_is_tried_again),
+        WEIR_TEST(what_a_ring_cannot_wait_for_goes_to_the_queue),    WEIR_TEST(a_cancel_meets_those_that_go_to_the_queue),
+        WEIR_TEST(no_poller_closes_a_file_not_even_in_a_shutdown),   WEIR_TEST(large_reads_are_spread_over_rounds),
         WEIR_TEST(without_memory_tasks_report_it_and_leave_nothing),
 };
 

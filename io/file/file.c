@@ -111,22 +111,28 @@ run_close(struct weir__job *job)
         weir__runtime_leave();
 }
 
-static const struct weir__job_ops close_ops = {run_close, run_close};
+static void
+run_uncounted_close(struct weir__job *job)
+{
+        free_file(weir__container_of(job, struct weir_file, job));
+}
 
-/* close(2) may wait for a disk or a server, and a poller must not. */
+static const struct weir__job_ops close_ops = {run_close, run_close};
+static const struct weir__job_ops uncounted_close_ops = {run_uncounted_close, run_uncounted_close};
+
+/* close(2) may wait for a disk or a server, and a poller must not.  While the runtime ends nothing more is counted.  The executor
+ * takes the job all the same: if its threads have ended, the thread that ends the runtime closes. */
 static void
 close_elsewhere(struct weir_file *file)
 {
-        if (weir__runtime_enter()) {
-                free_file(file);
-                return;
-        }
-        if (weir__executor_use()) {
+        bool is_counted = weir__runtime_enter() == 0;
+
+        if (is_counted && weir__executor_use()) {
                 free_file(file);
                 weir__runtime_leave();
                 return;
         }
-        file->job = (struct weir__job){.ops = &close_ops};
+        file->job = (struct weir__job){.ops = is_counted ? &close_ops : &uncounted_close_ops};
         weir__executor_submit(&file->job);
 }
 

@@ -379,6 +379,7 @@ shut_down(struct weir__worker *self, weir_nsec until)
                 end_workers(self, until);
         } else if (is_over && weir__executor_stop(until)) {
                 end_workers(NULL, WEIR_FOREVER);
+                weir__executor_drain(); /* no root waits for these: pollers have submitted them at the end */
                 close_pollers(weir__pollers.count);
                 atomic_store(&weir__phase, WEIR__PHASE_ENDED);
         }
