@@ -1,5 +1,5 @@
-/* What the library uses of glibc and other C libraries lack.  The build includes this file before every source, where the C library
- * is not glibc: see CMakeLists.txt. */
+/* What the library uses of glibc and other C libraries lack.  The build includes this file before every source, where the C
+ * library is not glibc: see CMakeLists.txt. */
 #ifndef WEIR__MUSL_H
 #define WEIR__MUSL_H
 

@@ -4,9 +4,9 @@
  *
  *     dig @127.0.0.1 -p 5353 www.example AAAA
  *
- * A server of datagrams gets its data from anybody, with any sender written on it.  So `answer` believes nothing: it reads no byte
- * behind the end, a query that makes no sense gets 12 bytes or nothing, and no reply has more than 512 bytes.  What is no query gets
- * no reply at all, so two servers cannot be made to talk to each other for ever.
+ * A server of datagrams gets its data from anybody, with any sender written on it.  So `answer` believes nothing: it reads no
+ * byte behind the end, a query that makes no sense gets 12 bytes or nothing, and no reply has more than 512 bytes.  What is no
+ * query gets no reply at all, so two servers cannot be made to talk to each other for ever.
  *
  * Source: RFC 1035, RFC 3596. */
 #include <arpa/inet.h>
@@ -53,8 +53,8 @@ static void write_16(unsigned char *at, unsigned value)
         at[1] = (unsigned char)value;
 }
 
-/* Reads the name, type and class behind the header.  Returns false when that is malformed.  A name in a question is not compressed:
- * a length above 63 would be a pointer. */
+/* Reads the name, type and class behind the header.  Returns false when that is malformed.  A name in a question is not
+ * compressed: a length above 63 would be a pointer. */
 static bool read_question(const unsigned char *query, size_t size, struct question *question)
 {
         size_t at = HEADER, used = 0;

@@ -1,10 +1,11 @@
-/* group-commit.c: a log that is only appended to.  Many writers wait for the disk together: one sync serves all that came meanwhile.
+/* group-commit.c: a log that is only appended to.  Many writers wait for the disk together: one sync serves all that came
+ * meanwhile.
  *
  *     group-commit FILE [writers [records]]        default: 100 writers, 100 records each
  *
  * A writer gives its record to a channel and waits until it is on the disk.  One series takes what has gathered in the channel,
- * appends all of it by one write, syncs the file, and ends the promises of the records.  While a sync is under way, the records for
- * the next one gather.  So the slower the disk is, the more records share a sync.
+ * appends all of it by one write, syncs the file, and ends the promises of the records.  While a sync is under way, the records
+ * for the next one gather.  So the slower the disk is, the more records share a sync.
  *
  * A record is a line.  After a crash the last line may lack its end: it was never confirmed, so a reader drops it. */
 #include <errno.h>

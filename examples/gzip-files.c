@@ -2,8 +2,8 @@
  *
  *     gzip-files FILE...          Ctrl-C ends all that run, and removes what is half done
  *
- * Each file is one task that runs `gzip -c`, with a limit of time.  What gzip writes goes straight into the new file; what it says
- * is collected, for the message.  A file that could not be compressed leaves nothing behind.
+ * Each file is one task that runs `gzip -c`, with a limit of time.  What gzip writes goes straight into the new file; what it
+ * says is collected, for the message.  A file that could not be compressed leaves nothing behind.
  *
  * Try it:  head -c 50M /dev/urandom > noise; gzip-files noise *.c */
 #include <fcntl.h>
