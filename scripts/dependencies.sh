@@ -112,6 +112,8 @@ probe_all() {
                         ;;
                 peers)
                         package fio has_command fio
+                        package haproxy has_command haproxy
+                        package libnginx-mod-stream has_file /usr/lib/nginx/modules/ngx_stream_module.so
                         package libuv1-dev has_header uv.h
                         package libevent-dev has_header event2/event.h
                         package libev-dev has_header ev.h
