@@ -322,7 +322,7 @@ a_connect_checks_the_certificate(void)
 static void
 note_moved(weir_task *pump, void *moved)
 {
-        *(uint64_t *)moved = weir_task_status(pump) == 0 ? weir_pump_moved(pump) : 0;
+        *(uint64_t *)moved = weir_pump_failed(pump) ? 0 : weir_pump_moved(pump);
 }
 
 static void

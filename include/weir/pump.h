@@ -15,6 +15,10 @@ WEIR_BEGIN
  *
  * A proxy has two of them, one for each direction, in a parallel.
  *
+ * The system moves many bytes from one to the other without a copy (splice(2)), if both are plain
+ * connections or pipes.  Small pieces are copied, and so are all where a side has TLS.  A pump that
+ * waits for input has no buffer.  In hand it has at most 256 KiB.
+ *
  * What is in hand when it ends early cannot be given back: then both streams are broken, so that no
  * peer takes what has a gap for the whole.
  *
@@ -25,10 +29,17 @@ WEIR_BEGIN
  * Threads: any. */
 WEIR_API weir_task *weir_pump_new(weir_stream *from, weir_stream *to, weir_task_fn *done, void *context);
 
-/* How many bytes a pump has written.  0 for another task.
+/* How many bytes a pump has written: all that the system of `to` has taken.  0 for another task.
  *
  * Threads: inside the task's callback. */
 WEIR_API uint64_t weir_pump_moved(const weir_task *pump);
+
+/* The stream whose failure has ended the pump, `from` or `to`.
+ *
+ * Owner:   the task has a reference; take one with weir_stream_ref to keep it.
+ * Result:  NULL if neither has failed, and for another task.
+ * Threads: inside the task's callback. */
+WEIR_API weir_stream *weir_pump_failed(const weir_task *pump);
 
 WEIR_END
 

@@ -10,6 +10,7 @@
 #include "kernel/socket/stream.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <linux/sockios.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -18,6 +19,7 @@
 #include <sys/ioctl.h>
 #include <sys/sendfile.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #define PROBE_SECONDS 5  /* between questions whether the peer is there */
@@ -145,6 +147,38 @@ weir__stream_write_file(struct weir__stream *stream, int file, uint64_t at, size
                 return copy_file(stream, file, at, size);
         ssize_t count = result_without_signal(TEMP_FAILURE_RETRY(sendfile(stream->source.fd, file, &offset, size)));
         return count == -EINVAL && stream->is_pipe ? copy_file(stream, file, at, size) : count;
+}
+
+bool
+weir__stream_may_splice(const struct weir__stream *stream)
+{
+        struct stat status;
+        int type;
+        socklen_t size = sizeof type;
+
+        if (stream->tls)
+                return false;
+        if (stream->is_pipe)
+                return fstat(stream->source.fd, &status) == 0 && S_ISFIFO(status.st_mode);
+        return getsockopt(stream->source.fd, SOL_SOCKET, SO_TYPE, &type, &size) == 0 && type == SOCK_STREAM;
+}
+
+static ssize_t
+move(int from, int to, size_t size)
+{
+        return result_without_signal(TEMP_FAILURE_RETRY(splice(from, NULL, to, NULL, size, SPLICE_F_MOVE | SPLICE_F_NONBLOCK)));
+}
+
+ssize_t
+weir__stream_splice_in(struct weir__stream *stream, int pipe, size_t size)
+{
+        return move(stream->source.fd, pipe, size);
+}
+
+ssize_t
+weir__stream_splice_out(struct weir__stream *stream, int pipe, size_t size)
+{
+        return stream->tls ? -EINVAL : move(pipe, stream->source.fd, size);
 }
 
 static size_t

@@ -69,6 +69,14 @@ void weir__stream_hold_back(struct weir__stream *stream);
 /* As weir__stream_write, for at most `size` bytes of a file from `at` on; 0 at the end of the file.  May wait for the disk. */
 ssize_t weir__stream_write_file(struct weir__stream *stream, int file, uint64_t at, size_t size);
 
+/* Whether the system moves its bytes into and out of a pipe (splice(2)): a plain connection, or a pipe itself. */
+bool weir__stream_may_splice(const struct weir__stream *stream);
+
+/* As weir__stream_read, into that pipe, which does not block and is empty, and as weir__stream_write, out of it.  -EINVAL: the
+ * system does not do that. */
+ssize_t weir__stream_splice_in(struct weir__stream *stream, int pipe, size_t size);
+ssize_t weir__stream_splice_out(struct weir__stream *stream, int pipe, size_t size);
+
 /* How many written bytes the peer has not acknowledged yet, and how many of them the system has not even sent, because the peer
  * has no room. */
 size_t weir__stream_untaken(const struct weir__stream *stream);

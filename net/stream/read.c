@@ -15,6 +15,7 @@
 #include "factory/task/series.h"
 #include "kernel/memory/memory.h"
 #include "kernel/observe/log.h"
+#include "net/stream/splice.h"
 #include "net/stream/stream.h"
 
 #define DELIMITER_MAX 255
@@ -30,7 +31,7 @@ struct read {
         };
         struct weir_stream *stream; /* constant: a use; NULL: the task is poisoned */
         union {
-                uint32_t least;    /* constant */
+                uint32_t least;    /* constant; 0 without a delimiter: for a splice, whose address lies there */
                 uint32_t searched; /* with a delimiter: it does not begin before this one of the bytes that are kept */
         };
         union {
@@ -47,6 +48,16 @@ first_reader(struct weir_stream *stream)
         struct weir__link *link = weir__list_first(&stream->readers);
 
         return link ? weir__container_of(link, struct read, link) : NULL;
+}
+
+static struct weir__splice *
+splice_of(const struct read *read)
+{
+        struct weir__splice *splice = NULL;
+
+        if (!read->io.own_size && !read->least)
+                memcpy(&splice, read->delimiter, sizeof splice);
+        return splice;
 }
 
 /* -- giving bytes -- */
@@ -143,6 +154,23 @@ take_in(struct read *read, char *bytes, size_t size)
         return failed ? lose(read->stream) : count ? 0 : -EAGAIN;
 }
 
+/* Moves input into the pipe of the read's splice.  Returns whether that has ended the read, or the stream.  If not, the bytes are
+ * to be read: also when there are none, because a splice does not go past urgent data. */
+static bool
+move_in(struct read *read, struct weir__splice *splice)
+{
+        struct weir_stream *stream = read->stream;
+        ssize_t got = weir__splice_fill(splice, &stream->transport);
+
+        if (got > 0) {
+                weir__stream_moved(stream);
+                (void)give(read, NULL, 0);
+        } else if (got < 0 && got != -EAGAIN && got != -EINVAL) {
+                stream->failure = (int16_t)got;
+        }
+        return got > 0 || stream->failure;
+}
+
 /* How many bytes to read at once: without a delimiter no more than the task takes.  Else what is behind the delimiter is moved
  * for each task that takes a part of it, so it must be little. */
 static size_t
@@ -161,12 +189,18 @@ progress(struct weir_stream *stream, struct read *read, int lost)
         struct weir__transport *transport = &stream->transport;
         size_t count = takes(read, transport->input.data, transport->input.size);
         char *scratch = weir__transport_poller(transport)->scratch;
+        struct weir__splice *splice = splice_of(read);
 
         if (count)
                 return give_kept(read, count);
         while (!stream->has_end && !stream->failure && weir__transport_may_read(transport)) {
                 if (read->io.own_size && transport->input.size >= read->most)
                         return -EMSGSIZE;
+                if (splice && !transport->input.size && move_in(read, splice)) {
+                        if (!stream->failure)
+                                return 0;
+                        break;
+                }
                 ssize_t got = weir__input_read(transport, scratch, room_for(read));
                 int status = got > 0 ? take_in(read, scratch, (size_t)got) : -EAGAIN;
                 if (got > 0)
@@ -294,8 +328,13 @@ static void
 settle(struct weir__io_task *io, int verdict)
 {
         struct read *read = (struct read *)io;
+        struct weir__splice *splice = splice_of(read);
 
-        if (read->io.own_flag && read->size && verdict)
+        if (!read->io.own_flag || !verdict)
+                return;
+        if (splice && splice->size && !(read->data = weir__splice_take_out(splice, &read->size)))
+                weir__stream_fail(read->stream, -ECONNABORTED);
+        if (read->size)
                 give_back(read);
 }
 
@@ -326,7 +365,7 @@ describe(const struct weir_task *task, char *out, size_t room)
         if (read->io.own_size)
                 snprintf(out, room, "a delimiter from %s", peer);
         else
-                snprintf(out, room, "%" PRIu32 " byte%s from %s", read->least, read->least == 1 ? "" : "s", peer);
+                snprintf(out, room, "%" PRIu32 " byte%s from %s", read->least ? read->least : 1, read->least > 1 ? "s" : "", peer);
 }
 
 static const struct weir__io_ops read_ops = {.task = WEIR__IO_TASK_OPS("a read of a stream", start, release, describe),
@@ -347,7 +386,7 @@ new_read(weir_stream *stream, size_t least, size_t most, const void *delimiter, 
                 return NULL;
         *read = (struct read){
                 .stream = weir__stream_use(stream),
-                .least = least < UINT32_MAX ? (uint32_t)least : UINT32_MAX,
+                .least = fault ? 1 : least < UINT32_MAX ? (uint32_t)least : UINT32_MAX,
                 .most = most < UINT32_MAX ? (uint32_t)most : UINT32_MAX,
         };
         weir__task_init(&read->io.task, &read_ops.task, whole, done, context);
@@ -383,6 +422,16 @@ weir_stream_read_until_new(weir_stream *stream, const void *delimiter, size_t si
                                       delimiter ? size : 0, most, DELIMITER_MAX);
 
         return new_read(stream, 0, most, delimiter, size, fault, done, context);
+}
+
+weir_task *
+weir__stream_read_for_splice_new(weir_stream *stream, struct weir__splice *splice, weir_task_fn *done, void *context)
+{
+        struct weir_task *task = new_read(stream, 0, WEIR__SCRATCH_SIZE, &splice, sizeof splice, 0, done, context);
+
+        if (task)
+                ((struct read *)task)->io.own_size = 0;
+        return task;
 }
 
 const void *

@@ -13,6 +13,7 @@
 
 #include "kernel/memory/memory.h"
 #include "kernel/observe/log.h"
+#include "net/stream/splice.h"
 #include "net/stream/stream.h"
 
 #define INLINE 1024 /* bytes that lie behind their task, at most */
@@ -24,9 +25,13 @@ struct write {
 
         /* Constant. */
         struct weir_stream *stream; /* a use; NULL: the task is poisoned */
-        char *memory;               /* to be freed; or NULL */
+        union {
+                char *memory;                /* to be freed; or NULL */
+                struct weir__splice *splice; /* of what is written: `is_of_splice` */
+        };
         uint64_t size;
         uint8_t kind; /* enum kind */
+        bool is_of_splice;
 
         struct weir__writer writer; /* the owner's: in the output of the stream, while it waits */
 
@@ -141,6 +146,10 @@ settle(struct weir__io_task *io, int verdict)
 
         (void)verdict;
         atomic_fetch_sub_explicit(&write->stream->unsent, (size_t)write->size, memory_order_relaxed);
+        if (write->is_of_splice) {
+                write->splice->unwritten = write->writer.left;
+                weir__splice_learn(write->splice, &write->stream->transport);
+        }
 }
 
 static void
@@ -158,7 +167,8 @@ release(struct weir_task *task, bool is_discarded)
         struct write *write = (struct write *)task;
 
         (void)is_discarded;
-        free(write->memory);
+        if (!write->is_of_splice)
+                free(write->memory);
         weir_stream_unref(write->stream);
 }
 
@@ -312,6 +322,23 @@ weir_stream_write_file_new(weir_stream *stream, int file, uint64_t offset, uint6
         write->writer.at = offset;
         write->writer.left = write->size = size;
         return &write->io.task;
+}
+
+weir_task *
+weir__stream_write_of_splice_new(weir_stream *stream, struct weir__splice *splice, const char *data, size_t size)
+{
+        struct write *write = new_write(stream, WRITE_BYTES, 0, 0, NULL, NULL);
+
+        splice->unwritten = size;
+        if (!write)
+                return NULL;
+        write->is_of_splice = true;
+        write->splice = splice;
+        if (splice->size) {
+                write->writer.kind = WEIR__WRITER_PIPE;
+                write->writer.file = splice->out;
+        }
+        return set_bytes(write, data, size);
 }
 
 weir_task *

@@ -138,9 +138,9 @@ send_pieces(struct weir__transport *transport)
         return (size_t)sent == total;
 }
 
-/* -- files -- */
+/* -- files and pipes -- */
 
-/* Sends the file at the front of the queue; returns the same.  A used-up budget counts as a full socket, and the transport is
+/* Sends the file or pipe at the front of the queue; returns the same.  A used-up budget counts as a full socket, and the transport is
  * requeued. */
 static int
 send_file(struct weir__transport *transport, struct weir__writer *file, size_t *budget)
@@ -152,7 +152,9 @@ send_file(struct weir__transport *transport, struct weir__writer *file, size_t *
                         weir__transport_requeue(transport);
                         return 0;
                 }
-                ssize_t sent = weir__stream_write_file(&transport->stream, file->file, file->at, size);
+                ssize_t sent = file->kind == WEIR__WRITER_PIPE
+                                       ? weir__stream_splice_out(&transport->stream, file->file, size)
+                                       : weir__stream_write_file(&transport->stream, file->file, file->at, size);
                 if (sent <= 0)
                         return sent == -EAGAIN ? 0 : sent ? (int)sent : -ENODATA; /* 0: the file is shorter than announced */
                 file->is_under_way = true;
@@ -187,9 +189,9 @@ weir__output_flush(struct weir__transport *transport)
         size_t budget = FILE_BUDGET;
 
         for (struct weir__writer *first; (first = weir__writer_of(weir__list_first(&transport->writers)));) {
-                int result = first->kind == WEIR__WRITER_FILE  ? send_file(transport, first, &budget)
-                             : first->kind == WEIR__WRITER_END ? send_end(transport, first)
-                                                               : send_pieces(transport);
+                int result = first->kind == WEIR__WRITER_END    ? send_end(transport, first)
+                             : first->kind >= WEIR__WRITER_FILE ? send_file(transport, first, &budget)
+                                                                : send_pieces(transport);
 
                 if (result <= 0)
                         return result;

@@ -2,7 +2,7 @@
  *
  *     writer, writer, writer --weir__output_flush--> the socket; `written` for each
  *
- * A writer is bytes in memory, gathered or not, or a part of a file.  It lies in what owns the bytes: a task, a reply, a struct
+ * A writer is bytes in memory, gathered or not, a part of a file, or what is in a pipe.  It lies in what owns the bytes: a task, a reply, a struct
  * of the owner.  Nothing is copied, and the transport has no buffer.
  *
  * Owner of the poller only. */
@@ -15,7 +15,8 @@ enum weir__writer_kind {
         WEIR__WRITER_BYTES = 0,
         WEIR__WRITER_PIECES, /* an array of pieces, which the queue changes as they go out */
         WEIR__WRITER_FILE,
-        WEIR__WRITER_END, /* of the writing, without bytes; nothing is queued behind it */
+        WEIR__WRITER_PIPE, /* what is in a pipe */
+        WEIR__WRITER_END,  /* of the writing, without bytes; nothing is queued behind it */
 };
 
 struct weir__writer {
@@ -27,7 +28,7 @@ struct weir__writer {
         };
         uint64_t left; /* bytes */
         union {
-                int file;       /* FILE: the descriptor */
+                int file;       /* FILE, PIPE: the descriptor */
                 uint32_t count; /* PIECES */
         };
         uint8_t kind;      /* enum weir__writer_kind */
