@@ -246,14 +246,25 @@ messages_are_copied_again_after_many_bytes(void)
 
 /* -- what fails -- */
 
+/* Later pumps do not suffer from that. */
 static void
 without_a_pipe_bytes_are_copied(void)
 {
+        unsigned refused = 0;
+
+        while (refused < 100) { /* more than pipes may be in use */
+                begin();
+                fail(CALL_PIPE, EMFILE, 1000);
+                CU_ASSERT_EQUAL(carry(BULK), BULK);
+                CU_ASSERT(calls_of[CALL_PIPE] > 0);
+                CU_ASSERT_EQUAL(calls_of[CALL_SPLICE_IN], 0);
+                refused += calls_of[CALL_PIPE];
+                finish();
+                end();
+        }
         begin();
-        fail(CALL_PIPE, EMFILE, 1000);
         CU_ASSERT_EQUAL(carry(BULK), BULK);
-        CU_ASSERT(calls_of[CALL_PIPE] > 0);
-        CU_ASSERT_EQUAL(calls_of[CALL_SPLICE_IN], 0);
+        CU_ASSERT(calls_of[CALL_SPLICE_OUT] > 0);
         finish();
         end();
 }

@@ -533,8 +533,8 @@ a_deadline_ends_an_idle_pump_and_leaves_the_streams(void)
         weir_series_push(series, pump(&from, &to, &pumped));
         weir_series_set_deadline(series, WEIR_SEC(5));
         weir_series_start(series);
-        size_t sent = fill(&from);
-        CU_ASSERT_EQUAL(drain(to.outer) + (weir_test_pass(0), drain(to.outer)) + (weir_test_pass(0), drain(to.outer)), sent);
+        size_t sent = fill(&from), seen = drain(to.outer);
+        WEIR_TEST_EVENTUALLY((weir_test_pass(0), (seen += drain(to.outer)) >= sent));
         weir_test_pass(WEIR_SEC(4));
         CU_ASSERT_EQUAL(pumped.record.calls, 0);
         weir_test_pass(WEIR_SEC(2));
