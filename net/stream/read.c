@@ -163,7 +163,7 @@ move_in(struct read *read, struct weir__splice *splice)
         ssize_t got = weir__splice_fill(splice, &stream->transport);
 
         if (got > 0) {
-                weir__stream_moved(stream);
+                weir__stream_came(stream, (size_t)got);
                 (void)give(read, NULL, 0);
         } else if (got < 0 && got != -EAGAIN && got != -EINVAL) {
                 stream->failure = (int16_t)got;
@@ -365,7 +365,8 @@ describe(const struct weir_task *task, char *out, size_t room)
         if (read->io.own_size)
                 snprintf(out, room, "a delimiter from %s", peer);
         else
-                snprintf(out, room, "%" PRIu32 " byte%s from %s", read->least ? read->least : 1, read->least > 1 ? "s" : "", peer);
+                snprintf(out, room, "%" PRIu32 " byte%s from %s", read->least ? read->least : 1, read->least > 1 ? "s" : "",
+                         peer);
 }
 
 static const struct weir__io_ops read_ops = {.task = WEIR__IO_TASK_OPS("a read of a stream", start, release, describe),
@@ -386,7 +387,9 @@ new_read(weir_stream *stream, size_t least, size_t most, const void *delimiter, 
                 return NULL;
         *read = (struct read){
                 .stream = weir__stream_use(stream),
-                .least = fault ? 1 : least < UINT32_MAX ? (uint32_t)least : UINT32_MAX,
+                .least = fault                ? 1
+                         : least < UINT32_MAX ? (uint32_t)least
+                                              : UINT32_MAX,
                 .most = most < UINT32_MAX ? (uint32_t)most : UINT32_MAX,
         };
         weir__task_init(&read->io.task, &read_ops.task, whole, done, context);
