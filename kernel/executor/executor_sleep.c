@@ -292,8 +292,10 @@ weir__executor_give_way(struct weir__executor_thread *thread)
                 add_asleep(thread);
         weir__executor_note_overfull();
         weir__unlock(&weir__executor.lock);
-        if (!gives)
+        if (!gives) {
+                weir__executor_wake(); /* for the jobs that it has moved to the list */
                 return true;
+        }
         notify_virtual_clock();
         thread->is_searching = true; /* the thread that wakes it counts it */
         return sleep_traced(thread);

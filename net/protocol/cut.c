@@ -101,6 +101,8 @@ run_done(struct weir__work *work)
         int failed = session->is_over ? 0 : receive(session, cut, &at);
 
         session->cut = NULL;
+        if (cut->taken < cut->count)
+                session->scanned = session->wanted = 0; /* they were of what comes behind these messages */
         if (!failed && !session->is_over) {
                 struct weir__transport *transport = &session->stream->transport;
 
@@ -116,6 +118,10 @@ run_done(struct weir__work *work)
         free(cut->input.data);
         free(cut);
         weir__session_receive(session);
+        if (session->send_failure && !session->cut && !session->is_over) {
+                weir__session_end(session, session->send_failure);
+                weir__session_receive(session); /* settles */
+        }
         weir__session_drop(session);
 }
 

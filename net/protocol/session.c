@@ -319,7 +319,10 @@ read_on(struct weir_session *session)
 
         while (digest_kept(session) && weir__transport_may_read(transport)) {
                 ssize_t got = weir__input_read(transport, scratch, WEIR__SCRATCH_SIZE);
-                session->stream->received += got > 0 ? (uint64_t)got : 0;
+                if (got > 0) {
+                        session->stream->received += (uint64_t)got;
+                        weir__session_note_use(session);
+                }
                 int failed = got > 0 ? take_in(session, scratch, (size_t)got) : got == -EAGAIN ? 0 : (int)got;
 
                 if (got == -EAGAIN)
@@ -375,7 +378,10 @@ fail_sending(struct weir_session *session, int failure)
                 read_on(session);
                 session->is_receiving = false;
         }
-        weir__session_end(session, failure);
+        if (session->cut && !session->is_over)
+                session->send_failure = (int16_t)failure; /* once the program's functions have looked at what came */
+        else
+                weir__session_end(session, failure);
 }
 
 static void

@@ -69,6 +69,7 @@ struct weir_session {
         unsigned unanswered; /* of them */
         size_t message_bytes; /* in them */
         size_t scanned;    /* bytes of the input without a delimiter */
+        int16_t send_failure; /* the peer takes no more, and what it has said is with a function of the program; 0 */
         size_t wanted;     /* the size of its first message, if a frame function has said that; else 0 */
         weir_nsec partial_since, sent_at;
         weir_nsec idle_since; /* the last message has come or gone; counts while there is none */

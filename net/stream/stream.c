@@ -285,7 +285,7 @@ weir__stream_give_back(struct weir_stream *stream)
         stream->has_holder = stream->is_late = false;
         stream->readers = (struct weir__list){0};
         stream->transport.is_ready = true; /* perhaps something has come already */
-        if (stream->transport.stream.tls && !stream->is_secured)
+        if (stream->transport.stream.tls && stream->transport.stream.tls->is_shaken && !stream->is_secured)
                 note_secured(stream);
         const struct weir__stream_ops *ops = (const struct weir__stream_ops *)weir__transport_ops_of(&stream->transport);
         if (ops->given_back)

@@ -82,8 +82,10 @@ weir__transport_linger_at_most(struct weir__transport *transport, weir_nsec long
         struct weir__limit *limit = weir__transport_limit(transport, false);
         weir_nsec until = weir__clock_after(weir__clock_now(), longest);
 
-        if (limit->lingers_until > until)
-                limit->lingers_until = until;
+        if (limit->lingers_until <= until)
+                return;
+        limit->lingers_until = until;
+        set_linger_limit(transport);
 }
 
 /* Reads input and throws it away.  The peer may still be sending; a close would then send a reset, and the peer would lose the

@@ -21,7 +21,7 @@ struct weir__url_parts {
         struct weir__url_part query, fragment;
 };
 
-/* Notes a problem, unless `problem` is NULL, and sets errno to -`error`.  Result: false. */
+/* Notes a problem, unless `problem` is NULL, and sets errno to `error`.  Result: false. */
 bool weir__url_refuse(struct weir_url_problem *problem, size_t at, const char *text, int error);
 
 /* Divides a text that is valid, or will be checked. */
