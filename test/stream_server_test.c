@@ -352,40 +352,54 @@ a_peer_that_takes_nothing_has_a_limit(void)
 }
 
 static void
-over_tls(void)
+begin_with_tls(weir_nsec handshake_timeout)
 {
-        struct weir_tls_config config = WEIR_TLS_CONFIG_DEFAULT;
-        char address[64];
-
         prepare();
         at.config.certificate_file = tls_path("server.pem");
         at.config.private_key_file = tls_path("server.key");
-        at.config.handshake_timeout = WEIR_MSEC(200);
+        at.config.handshake_timeout = handshake_timeout;
         begin(2, say_hello);
+}
+
+static void
+over_tls(void)
+{
+        struct weir_tls_config config = WEIR_TLS_CONFIG_DEFAULT;
+        char address[64], byte;
+
+        begin_with_tls(WEIR_FOREVER);
         config.ca_file = tls_path("ca.pem");
         weir_tls *tls = weir_tls_client_new(&config);
         snprintf(address, sizeof address, "127.0.0.1:%d", at.port);
         for (int i = 0; i < 20; i++)
                 CU_ASSERT_EQUAL(weir_task_run(weir_connect_tls_new(address, tls, "server.example", NULL, NULL)), 0);
         WEIR_TEST_EVENTUALLY(atomic_load(&at.handled) == 20 && connections() == 0);
-        int silent = dial(); /* no handshake begins */
-        char byte;
-        ssize_t got = receive(silent, &byte, 1);
-        CU_ASSERT(got == 0 || got == -ECONNRESET);
         int plain = dial();
         CU_ASSERT_EQUAL(send(plain, "GET / HTTP/1.1\r\n\r\n", 18, MSG_NOSIGNAL), 18);
         while (receive(plain, &byte, 1) > 0)
                 ;
         CU_ASSERT_EQUAL(atomic_load(&at.handled), 20);
         CU_ASSERT_EQUAL(weir_stream_server_reload(at.server), 0);
-        int shaking = dial();
-        WEIR_TEST_EVENTUALLY(connections() == 1);
-        CU_ASSERT_EQUAL(weir_stream_server_stop(at.server, WEIR_FOREVER), 0);
-        close(silent);
         close(plain);
-        close(shaking);
         weir_tls_unref(tls);
         end();
+}
+
+static void
+a_handshake_has_a_limit(void)
+{
+        char byte;
+
+        begin_with_tls(WEIR_MSEC(50));
+        int silent = dial(); /* no handshake begins */
+        ssize_t got = receive(silent, &byte, 1);
+        CU_ASSERT(got == 0 || got == -ECONNRESET);
+        int shaking = dial();
+        CU_ASSERT_EQUAL(weir_stream_server_stop(at.server, WEIR_FOREVER), 0); /* it waits for the limit, not for ever */
+        close(silent);
+        close(shaking);
+        end();
+        CU_ASSERT_EQUAL(atomic_load(&at.handled), 0);
 }
 
 static void
@@ -509,6 +523,7 @@ main(void)
                 WEIR_TEST(silence_has_a_limit),
                 WEIR_TEST(a_peer_that_takes_nothing_has_a_limit),
                 WEIR_TEST(over_tls),
+                WEIR_TEST(a_handshake_has_a_limit),
                 WEIR_TEST(wrong_values_are_refused),
                 WEIR_TEST(a_dump_says_whose_connection_it_is),
                 WEIR_TEST(a_storm_leaves_nothing_behind),

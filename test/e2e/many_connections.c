@@ -2,9 +2,11 @@
  *
  *     many_connections [echo] PORT COUNT SPREAD LEAST MOST [PROCESS]
  *
- * With `echo` the reply to a request is the request, and all connections are asked a second time.  Opens COUNT connections to 127.0.0.1, then sends one request on each, evenly over SPREAD milliseconds, and waits for the
+ * Opens COUNT connections to 127.0.0.1, then sends one request on each, evenly over SPREAD milliseconds, and waits for the
  * replies: each has to come LEAST to MOST milliseconds after its own request.  With PROCESS, that one gets SIGINT when all are
- * sent.  Prints what it saw; exits with 0 when all were answered in time, 3 when all were but some late, else with 1. */
+ * sent.  Prints what it saw; exits with 0 when all were answered in time, 3 when all were but some late, else with 1.
+ *
+ * With `echo` the reply to a request is the request, and each connection is asked a second time. */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>

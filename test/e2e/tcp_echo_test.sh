@@ -1,6 +1,6 @@
 #!/bin/bash
-# The TCP echo of a new user, examples/tcp-echo.c, serves 10,000 clients at once.  They are another process: so each of the two needs
-# as many descriptors, and no more.
+# The TCP echo of a new user, examples/tcp-echo.c, serves 10,000 clients at once.  They are another process: so each of the two
+# needs as many descriptors, and no more.
 set -uo pipefail
 . "$(dirname "$0")/lib.sh"
 
