@@ -183,7 +183,7 @@ all_bytes_come_in_both_directions(void)
         free(patterns[1]);
 }
 
-/* Writes what goes behind what is sent, and takes what comes, until `size` bytes have come and were right, or nothing moves any more. */
+/* Writes what goes behind what is sent, and takes what comes, until `size` bytes have come and were right, or nothing moves. */
 static size_t
 carry(int in, int out, const char *pattern, size_t sent, size_t size)
 {
@@ -490,6 +490,7 @@ a_reset_tells_its_side(void)
 static void
 a_cancel_in_the_middle_tells_what_has_gone(void)
 {
+        char *pattern = make_pattern(7);
         struct line from, to;
         struct pumped pumped = {0};
 
@@ -517,7 +518,15 @@ a_cancel_in_the_middle_tells_what_has_gone(void)
         weir_series_unref(series);
         close_line(&from);
         close_line(&to);
+        open_pair(&from);
+        open_pair(&to);
+        struct pumped next = {0};
+        weir_task_start(pump(&from, &to, &next));
+        CU_ASSERT_EQUAL(carry(from.outer, to.outer, pattern, 0, PERIOD), PERIOD); /* nothing of the lost bytes comes */
+        close_line(&from);
+        close_line(&to);
         weir_test_end();
+        free(pattern);
 }
 
 static void
