@@ -19,8 +19,8 @@ struct weir__splice {
 
 /* Moves input into a pipe, from the stream that is read.  Nothing may be kept of its input, and the pipe is empty.  Owner.
  *
- * Result:  the bytes; 0: the end, which a read tells too; -EAGAIN: none that can be moved now, but perhaps some to be read; -EINVAL:
- *          there is no pipe, or the stream cannot do that; another negative errno: the stream is broken. */
+ * Result:  the bytes; 0: the end, which a read tells too; -EAGAIN: none that can be moved now, but perhaps some to be read;
+ *          -EINVAL: there is no pipe, or the stream cannot do that; another negative errno: the stream is broken. */
 ssize_t weir__splice_fill(struct weir__splice *splice, struct weir__transport *from);
 
 /* The owner of the stream that is written: notes whether it can take bytes out of a pipe. */

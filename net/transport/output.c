@@ -140,8 +140,8 @@ send_pieces(struct weir__transport *transport)
 
 /* -- files and pipes -- */
 
-/* Sends the file or pipe at the front of the queue; returns the same.  A used-up budget counts as a full socket, and the transport
- * is requeued. */
+/* Sends the file or pipe at the front of the queue; returns the same.  A used-up budget counts as a full socket, and the
+ * transport is requeued. */
 static int
 send_file(struct weir__transport *transport, struct weir__writer *file, size_t *budget)
 {

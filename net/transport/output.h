@@ -2,8 +2,8 @@
  *
  *     writer, writer, writer --weir__output_flush--> the socket; `written` for each
  *
- * A writer is bytes in memory, gathered or not, a part of a file, or what is in a pipe.  It lies in what owns the bytes: a task, a
- * reply, a struct of the owner.  Nothing is copied, and the transport has no buffer.
+ * A writer is bytes in memory, gathered or not, a part of a file, or what is in a pipe.  It lies in what owns the bytes: a
+ * task, a reply, a struct of the owner.  Nothing is copied, and the transport has no buffer.
  *
  * Owner of the poller only. */
 #ifndef WEIR_NET_OUTPUT_H
