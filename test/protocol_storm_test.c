@@ -367,6 +367,91 @@ a_cancelled_server_waits_for_its_handlers(void)
         cancel_while_a_handler_runs(NULL);
 }
 
+static weir_stream *gate;
+static _Atomic unsigned at_gate;
+
+static void
+wait_at_gate(weir_task *message, void *context)
+{
+        (void)context;
+        hear(message);
+        weir_series_push(weir_series_of(message), weir_stream_read_new(gate, 1, 1, NULL, NULL));
+        atomic_fetch_add(&at_gate, 1);
+}
+
+/* It blocks at the first "+a". */
+static uint64_t
+match_that_blocks(const void *message, size_t size, void *context)
+{
+        const char *text = message;
+
+        (void)context;
+        if (size == 2 && text[1] == 'a' && atomic_exchange(&blocks, false)) {
+                weir_test_latch_count_down(&frame_began);
+                weir_test_latch_wait(&frame_opened);
+        }
+        return size && *text == '+' ? WEIR_MATCH_NONE : WEIR_MATCH_OLDEST;
+}
+
+static const struct weir_protocol matched = {.size = sizeof matched,
+                                             .delimiter = "\n",
+                                             .delimiter_size = 1,
+                                             .bare = true,
+                                             .depth = 4,
+                                             .connections = 1,
+                                             .match = match_that_blocks,
+                                             .unsolicited = wait_at_gate};
+
+/* A request lets more messages in; it is cancelled while a function looks at them. */
+static void
+messages_that_found_no_room_are_looked_at_again(void)
+{
+        struct weir_config config = WEIR_CONFIG_DEFAULT;
+        struct sockaddr_un name = {.sun_family = AF_UNIX};
+        struct weir_test_record all = {0};
+        socklen_t size = sizeof name;
+        char address[128], bytes[70] = "";
+        int listener = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0), ends[2];
+
+        config.pollers = 1;
+        CU_ASSERT_EQUAL_FATAL(weir_init(&config), 0);
+        CU_ASSERT_EQUAL_FATAL(bind(listener, (struct sockaddr *)&name, sizeof(sa_family_t)), 0);
+        CU_ASSERT_EQUAL_FATAL(listen(listener, 1), 0);
+        CU_ASSERT_EQUAL_FATAL(getsockname(listener, (struct sockaddr *)&name, &size), 0);
+        snprintf(address, sizeof address, "unix:@%.*s", (int)(size - offsetof(struct sockaddr_un, sun_path) - 1),
+                 name.sun_path + 1);
+        CU_ASSERT_EQUAL_FATAL(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends), 0);
+        weir_test_latch_init(&frame_began, 1);
+        weir_test_latch_init(&frame_opened, 1);
+        blocks = true;
+        forget_heard();
+        gate = weir_stream_of(ends[0]);
+        weir_endpoint *client = weir_endpoint_new(address, &matched);
+        weir_series *series = weir_series_ref(weir_series_new(weir_test_series_done, &all));
+        weir_series_push(series, weir_ask_new(client, ".", 1, NULL, NULL));
+        weir_series_start(series);
+        int peer = accept(listener, NULL, NULL);
+        for (unsigned i = 0; i < 64; i++)
+                put(peer, "+\n");
+        put(peer, "+a\n+b\n+cc");
+        weir_test_latch_wait(&frame_began);
+        weir_series_cancel(series);
+        WEIR_TEST_EVENTUALLY(all.calls == 1);
+        weir_test_latch_count_down(&frame_opened);
+        put_bytes(ends[1], bytes, 64);
+        put(peer, "\n");
+        put_bytes(ends[1], bytes, 3);
+        WEIR_TEST_EVENTUALLY(at_gate == 67);
+        CU_ASSERT_STRING_EQUAL(heard + strlen(heard) - 10, "+a|+b|+cc|");
+        weir_series_unref(series);
+        weir_endpoint_unref(client);
+        close(peer);
+        close(listener);
+        weir_stream_unref(gate);
+        close(ends[1]);
+        weir_test_end();
+}
+
 int
 main(void)
 {
@@ -377,6 +462,7 @@ main(void)
                 WEIR_TEST(a_frame_function_that_blocks_loses_the_poller),
                 WEIR_TEST(a_close_loses_no_byte_that_a_function_looks_at),
                 WEIR_TEST(a_cancelled_server_waits_for_its_handlers),
+                WEIR_TEST(messages_that_found_no_room_are_looked_at_again),
         };
 
         return weir_test_main("protocol_storm", tests, sizeof tests / sizeof *tests);

@@ -108,7 +108,9 @@ run_done(struct weir__work *work)
 
                 transport->input = cut->input;
                 cut->input.data = NULL;
-                if (at < transport->input.size && cut->taken == cut->count && cut->count < cut->most)
+                if (cut->taken < cut->count) /* what was seen of the bytes behind is not true of those that are first now */
+                        session->scanned = session->wanted = 0;
+                else if (at < transport->input.size && cut->count < cut->most)
                         weir__session_note_partial(session);
                 if (at)
                         (void)weir__input_keep(transport, transport->input.data + at, transport->input.size - at);
