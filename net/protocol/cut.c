@@ -101,8 +101,6 @@ run_done(struct weir__work *work)
         int failed = session->is_over ? 0 : receive(session, cut, &at);
 
         session->cut = NULL;
-        if (cut->taken < cut->count)
-                session->scanned = session->wanted = 0; /* they were of what comes behind these messages */
         if (!failed && !session->is_over) {
                 struct weir__transport *transport = &session->stream->transport;
 
