@@ -154,6 +154,7 @@ static inline bool has_nothing(int fd)
         return poll(&look, 1, 120) == 0;
 }
 
+/* One more for a moment, while a poller looks whether somebody waits: it takes a place first. */
 static inline size_t connections(void)
 {
         return atomic_load(&at.server->base.connections);
