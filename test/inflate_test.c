@@ -48,8 +48,8 @@ text_of(size_t size)
         return text;
 }
 
-/* Takes all apart, `piece` bytes at a time, into pieces of `room` bytes.  Result: as weir__inflater_feed; -ECONNABORTED when it may
- * not end there. */
+/* Takes all apart, `piece` bytes at a time, into pieces of `room` bytes.  Result: as weir__inflater_feed; -ECONNABORTED when it
+ * may not end there. */
 static int
 unpack(enum weir__inflate_coding coding, const struct weir__inflate_limits *limits, const char *data, size_t size, size_t piece,
        size_t room, struct bytes *out)

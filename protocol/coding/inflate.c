@@ -47,8 +47,8 @@ weir__inflater_free(struct weir__inflater *inflater)
         free(inflater);
 }
 
-/* Which format begins with that byte.  The low half of zlib's first byte is the method, 8.  A bare stream would begin so only with
- * a block that is not compressed, whose unused bits are set. */
+/* Which format begins with that byte.  The low half of zlib's first byte is the method, 8.  A bare stream would begin so only
+ * with a block that is not compressed, whose unused bits are set. */
 static int
 format(const struct weir__inflater *inflater, char first)
 {

@@ -47,7 +47,8 @@ int weir__fields_parse(enum weir__message_kind kind, struct weir__parsed_head *p
 /* Reads the control fields of a parsed head.  `control` is all zero before. */
 void weir__fields_read_control(struct weir__control *control, const char *head, const struct weir__parsed_head *parsed);
 
-/* Makes a string of a slice: a NUL replaces the byte behind it, which is a SP, a colon, white space or a CR.  `head` is a copy. */
+/* Makes a string of a slice in a copy of the head: a NUL replaces the byte behind it, which is a SP, a colon, white space or a
+ * CR. */
 static inline const char *
 weir__fields_terminate(char *head, struct weir__slice slice)
 {

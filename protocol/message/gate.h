@@ -1,7 +1,7 @@
 /* protocol/message/gate.h: the byte-level gate in front of the HTTP parser.
  *
- * http-parser as Debian builds it is lenient.  The gate sees the raw bytes of a head first, as they arrive.  It refuses bytes that
- * RFC 9112 forbids and the parser accepts.  It checks bytes and grammar; protocol/message/request.c and received.c check the
+ * http-parser as Debian builds it is lenient.  The gate sees the raw bytes of a head first, as they arrive.  It refuses bytes
+ * that RFC 9112 forbids and the parser accepts.  It checks bytes and grammar; protocol/message/request.c and received.c check the
  * meaning of target and fields.  No I/O, no allocation. */
 #ifndef WEIR_PROTOCOL_GATE_H
 #define WEIR_PROTOCOL_GATE_H
@@ -31,7 +31,7 @@ struct weir__gate {
 enum weir__gate_verdict {
         WEIR__GATE_MORE = 0, /* fine so far; the head is not complete */
         WEIR__GATE_HEAD = 1, /* complete: *head_size says how long it is, with the empty line before it and the one behind it */
-        /* else an HTTP status (400, 414, 431, 501, 505): a server replies with it and closes; weir__received_error for a client */
+        /* else an HTTP status (400, 414, 431, 501, 505): a server replies with it and closes; a client: weir__received_error */
 };
 
 /* Instead of all zero: the head of a response follows.  No empty line may be before it. */

@@ -33,8 +33,8 @@ struct weir__received {
 /* What was asked: the end of a response depends on it. */
 enum weir__received_for { WEIR__RECEIVED_FOR_OTHER, WEIR__RECEIVED_FOR_HEAD, WEIR__RECEIVED_FOR_CONNECT };
 
-/* Builds the response from a complete head that the gate has passed: one allocation, exactly sized (and a second one for the time
- * of the call when it has more than 256 fields).
+/* Builds the response from a complete head that the gate has passed: one allocation, exactly sized (and a second one for the
+ * time of the call when it has more than 256 fields).
  *
  * Owner:  the caller, which has given `alloc` and frees the memory accordingly.
  * Result: 0 and *ret_received; else a negative errno, after which the connection must be closed: -EBADMSG for a length that is no
