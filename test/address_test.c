@@ -4,6 +4,7 @@
 #include <netdb.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/resource.h>
 
 #include <arpa/inet.h>
 
@@ -279,8 +280,14 @@ a_name_without_an_address_says_why(void)
 #endif
         };
         struct weir__socket_address names[4];
+        struct rlimit limit;
 
         CU_ASSERT_EQUAL(parse("weir.example:443"), 0);
+        CU_ASSERT_EQUAL(getrlimit(RLIMIT_NOFILE, &limit), 0);
+        answer = EAI_NONAME; /* the C library says so when it could not open a file */
+        CU_ASSERT_EQUAL(setrlimit(RLIMIT_NOFILE, &(struct rlimit){.rlim_max = limit.rlim_max}), 0);
+        CU_ASSERT_EQUAL(weir__address_resolve(&address, false, names, 4, &reason), -EMFILE);
+        CU_ASSERT_EQUAL(setrlimit(RLIMIT_NOFILE, &limit), 0);
         for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
                 answer = cases[i].answer;
                 answer_errno = cases[i].error;

@@ -191,7 +191,9 @@ what_is_no_message_breaks_the_connection(void)
         struct weir_protocol length = {.length_width = 4, .length_adjust = 4, .bare = true}, whole = {.length_width = 2},
                              wide = {.length_width = 8, .length_adjust = 8, .max_message = 100},
                              line = {.delimiter = "\n", .delimiter_size = 1, .max_message = 10},
+                             numbered = {.length_width = 2, .length_adjust = 2, .id_at = 4, .id_width = 4},
                              own = {.frame = frame_by_digit, .max_message = 8},
+                             own_numbered = {.frame = frame_by_digit, .max_message = 8, .id_at = 1, .id_width = 2},
                              endless = {.frame = frame_by_semicolon, .max_message = 8};
 
         weir_test_begin_virtual();
@@ -202,6 +204,8 @@ what_is_no_message_breaks_the_connection(void)
         breaks(wide, WIRE("\177\377\377\377\377\377\377\377"), -EMSGSIZE);
         breaks(wide, WIRE("\0\0\0\0\0\0\0\135"), -EMSGSIZE);
         breaks(whole, WIRE("\0\1"), -EBADMSG);
+        breaks(numbered, WIRE("\0\5abcde"), -EBADMSG); /* its number ends at 8 */
+        breaks(own_numbered, WIRE("1a"), -EBADMSG);
         breaks(line, WIRE("0123456789"), -EMSGSIZE);
         breaks(line, WIRE("0123456789\n"), -EMSGSIZE);
         breaks(own, WIRE("x"), -EILSEQ);

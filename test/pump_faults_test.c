@@ -252,7 +252,7 @@ without_a_pipe_bytes_are_copied(void)
 {
         unsigned refused = 0;
 
-        while (refused < 100) { /* more than pipes may be in use */
+        for (unsigned i = 0; i < 1000 && refused < 100; i++) { /* more than pipes may be in use */
                 begin();
                 fail(CALL_PIPE, EMFILE, 1000);
                 CU_ASSERT_EQUAL(carry(BULK), BULK);
@@ -272,12 +272,16 @@ without_a_pipe_bytes_are_copied(void)
 static void
 what_the_system_cannot_splice_is_copied(void)
 {
-        begin();
-        fail(CALL_SPLICE_IN, EINVAL, 1000);
-        CU_ASSERT_EQUAL(carry(BULK), BULK);
-        CU_ASSERT_EQUAL(calls_of[CALL_SPLICE_IN], 1); /* it is not asked again */
-        finish();
-        end();
+        static const int errors[] = {EINVAL, ENOSYS, EPERM, EACCES, ENOMEM};
+
+        for (size_t i = 0; i < sizeof errors / sizeof *errors; i++) {
+                begin();
+                fail(CALL_SPLICE_IN, errors[i], 1000);
+                CU_ASSERT_EQUAL(carry(BULK), BULK);
+                CU_ASSERT_EQUAL(calls_of[CALL_SPLICE_IN], 1); /* it is not asked again */
+                finish();
+                end();
+        }
 }
 
 static void
@@ -297,8 +301,7 @@ an_error_of_a_splice_ends_the_pump_and_tells_the_stream(void)
         static const struct {
                 enum call call;
                 int error, status;
-        } errors[] = {{CALL_SPLICE_IN, ENOMEM, -ENOMEM},
-                      {CALL_SPLICE_IN, ECONNRESET, -ECONNRESET},
+        } errors[] = {{CALL_SPLICE_IN, ECONNRESET, -ECONNRESET},
                       {CALL_SPLICE_OUT, ENOMEM, -ENOMEM},
                       {CALL_SPLICE_OUT, EPIPE, -EPIPE}};
 

@@ -319,6 +319,43 @@ a_peer_that_goes_within_a_large_write_is_told(void)
         }
 }
 
+static weir_series *to_cancel;
+
+static void
+cancel_it(weir_task *task, void *unused)
+{
+        (void)unused;
+        CU_ASSERT_EQUAL(weir_task_status(task), 0);
+        weir_series_cancel(to_cancel);
+}
+
+/* Both reads have their bytes when the first one calls back. */
+static void
+last_words_that_a_cancelled_read_has_been_given_are_there_for_the_next(void)
+{
+        struct weir_test_record record = {0};
+        struct seen cancelled = {0}, next = {0};
+
+        begin();
+        start(write_large(&record));
+        weir_test_pass(0);
+        put("413 no");
+        go_away(CLOSE);
+        BECOMES(record.frees);
+        to_cancel = weir_series_ref(weir_series_new(NULL, NULL));
+        weir_series_push(to_cancel, read_into(&cancelled, 3, 3));
+        start(weir_stream_read_new(stream, 1, 1, cancel_it, NULL));
+        weir_series_start(to_cancel);
+        BECOMES(cancelled.record.frees);
+        WEIR_TEST_CALLED(&cancelled.record, -ECANCELED);
+        start(read_into(&next, 5, 5));
+        BECOMES(next.record.frees);
+        WEIR_TEST_CALLED(&next.record, 0);
+        CU_ASSERT_STRING_EQUAL(next.text, "13 no");
+        weir_series_unref(to_cancel);
+        end();
+}
+
 /* It refuses what we send, says why, and goes.  Nobody reads while the write waits. */
 static void
 the_last_words_of_a_peer_are_there_behind_the_write_that_failed(void)
@@ -457,6 +494,7 @@ main(void)
                 WEIR_TEST(a_peer_that_goes_under_a_read_ends_it),
                 WEIR_TEST(a_peer_that_goes_within_a_large_write_is_told),
                 WEIR_TEST(the_last_words_of_a_peer_are_there_behind_the_write_that_failed),
+                WEIR_TEST(last_words_that_a_cancelled_read_has_been_given_are_there_for_the_next),
                 WEIR_TEST(a_peer_that_goes_behind_our_end_ends_the_read),
                 WEIR_TEST(a_peer_that_never_reads_is_given_up),
                 WEIR_TEST(one_byte_a_second_is_read),

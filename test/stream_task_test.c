@@ -565,7 +565,7 @@ a_read_that_was_given_bytes_gives_them_back_when_it_is_cancelled(void)
         weir_test_pass(0);
         put("xabc"); /* both are served by one event; the first one's callback cancels the second */
         weir_test_pass(0);
-        SAW(&cancelled, -ECANCELED, "abc");
+        SAW(&cancelled, -ECANCELED, "");
         put("def");
         go(read_into(&next, 6, 6));
         SAW(&next, 0, "abcdef");
@@ -577,6 +577,33 @@ a_read_that_was_given_bytes_gives_them_back_when_it_is_cancelled(void)
         weir_test_act(0, put_and_cancel, to_cancel);
         weir_test_pass(0);
         SAW(&other, -ECANCELED, "");
+        weir_series_unref(to_cancel);
+        end();
+}
+
+/* Bytes that are kept at the end of the input are not the end. */
+static void
+a_delimiter_that_does_not_come_leaves_the_bytes_at_the_end_as_well(void)
+{
+        struct seen cancelled = {0}, line = {0}, rest = {0}, last = {0};
+
+        begin();
+        to_cancel = weir_series_ref(weir_series_new(NULL, NULL));
+        weir_series_push(to_cancel, read_into(&cancelled, 100, 100));
+        start(weir_stream_read_new(stream, 1, 1, cancel_before_the_callback, NULL));
+        weir_test_pass(0);
+        weir_series_start(to_cancel);
+        weir_test_pass(0);
+        put("x0123456789abcdef");
+        CU_ASSERT_EQUAL(shutdown(peer, SHUT_WR), 0);
+        weir_test_pass(0);
+        SAW(&cancelled, -ECANCELED, "");
+        go(line_into(&line, 10));
+        SAW(&line, -EMSGSIZE, "");
+        go(read_into(&rest, 16, 16));
+        SAW(&rest, 0, "0123456789abcdef");
+        go(read_into(&last, 1, 16));
+        SAW(&last, -EPIPE, "");
         weir_series_unref(to_cancel);
         end();
 }
@@ -1224,6 +1251,7 @@ main(void)
                 WEIR_TEST(what_no_task_wants_stays_in_the_socket),
                 WEIR_TEST(reads_go_in_the_order_of_their_starts),
                 WEIR_TEST(bytes_are_searched_once_however_they_come),
+                WEIR_TEST(a_delimiter_that_does_not_come_leaves_the_bytes_at_the_end_as_well),
                 WEIR_TEST(a_delimiter_that_is_given_back_is_found),
                 WEIR_TEST(many_lines_are_left_in_the_socket),
                 WEIR_TEST(lines_are_read_one_by_one),

@@ -165,7 +165,8 @@ WEIR_API void weir_process_collect(weir_task *process, int which, size_t limit);
  * - A read sees the end, -EPIPE, when nobody has the other end any more: the program, nor others that
  *   have inherited it.  All that was written before is read first.
  * - A write ends with -EPIPE, without a signal, when nobody reads any more.
- * - If the program is never started, or cannot be, the stream is at its end.
+ * - If the program is never started, or cannot be, the stream is at its end.  So it is when a later
+ *   setter or pipe takes the place of this one.
  * - A cancel of the program's series leaves the stream alone.
  *
  * Owner:   the caller has a reference to the stream: weir_stream_unref.

@@ -93,7 +93,7 @@ struct weir_protocol {
         uint32_t id_at;         /* where a message, with all that the library adds, has its number */
         uint8_t id_width;       /* its bytes, 1 to 8, as those of the length; 0: it has none.  The library numbers
                                    requests from 1 on, and gives a reply the number of its request.  A message
-                                   with 0 is unsolicited */
+                                   with 0 is unsolicited; one that ends before its number is -EBADMSG */
         weir_protocol_match_fn *match; /* the numbers are the program's */
 
         weir_task_fn *unsolicited;     /* of a client: called with each message that is no reply; NULL: it breaks the

@@ -40,7 +40,9 @@ typedef struct weir_stream weir_stream;
 
 /* -- a stream -- */
 
-/* Makes a stream of a connected socket, a pipe or a terminal.  It becomes non-blocking.
+/* Makes a stream of a connected socket, a pipe or a terminal.  It becomes non-blocking, and stays so for
+ * all that share it, such as the shell behind a terminal.  Two streams must not have one descriptor:
+ * tasks of the second end with -EEXIST.
  *
  * Owner:   the caller has a reference to the stream.  The stream owns the descriptor, and closes it;
  *          after a failure it is the caller's still.
@@ -122,7 +124,7 @@ WEIR_API const char *weir_connect_problem(const weir_task *connect);
  *
  * Owner:   the caller, until the task is consumed.
  * Result:  NULL when out of memory; every consumer accepts NULL.  The task's start, run or push
- *          reports -EINVAL if `least` is 0 or above `most`, -ENOMEM for a NULL stream.  The task's
+ *          reports -EINVAL if `least` is 0, above `most` or 4 GiB, -ENOMEM for a NULL stream.  The task's
  *          status: 0: weir_stream_data has the bytes; -EPIPE: the stream has ended before there were
  *          `least`, and weir_stream_data has those that came; -ECONNRESET and other errors of
  *          recv(2); -ECONNABORTED: the stream was broken on this side, or TLS ended without its

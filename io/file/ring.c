@@ -66,13 +66,16 @@ weight_of(const struct weir__file_task *task)
 
 /* -- requests -- */
 
-/* Bytes that the kernel copies at the submission if the page cache, or a pipe, has them. */
+/* Bytes that the kernel copies at the submission if the page cache, or a pipe, has them.  A large request of a file goes to a
+ * thread of the kernel; one of a pipe, which holds no more than that, does not. */
 static size_t
 inline_size(const struct weir__file_task *task)
 {
         size_t left = task->size - task->count;
 
-        return task->kind > WEIR__FILE_APPEND || task->needs_poll || left > INLINE_MOST ? 0 : left;
+        if (task->kind > WEIR__FILE_APPEND || task->needs_poll)
+                return 0;
+        return left <= INLINE_MOST ? left : task->file->is_stream ? INLINE_MOST : 0;
 }
 
 static void

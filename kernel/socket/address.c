@@ -11,6 +11,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
 
 #include "kernel/data/ascii.h"
 
@@ -197,6 +199,18 @@ weir__address_take_tls(const char **text, size_t *size)
         return true;
 }
 
+/* Without a descriptor the C library cannot open its files of hosts and says that it does not know the name. */
+static int
+lack_of_descriptors(void)
+{
+        int fd = eventfd(0, EFD_CLOEXEC);
+
+        if (fd < 0)
+                return -errno;
+        close(fd);
+        return 0;
+}
+
 static int
 explain(int wrong, const char **reason)
 {
@@ -209,6 +223,9 @@ explain(int wrong, const char **reason)
                 return -ENOMEM;
         if (wrong == EAI_SYSTEM)
                 return errno ? -errno : -EINVAL;
+        int lack = is_unknown ? lack_of_descriptors() : 0;
+        if (lack)
+                return lack;
         *reason = is_unknown ? "the name of the host is not known" : gai_strerror(wrong);
         return is_unknown ? -ENOENT : wrong == EAI_AGAIN ? -EAGAIN : -EINVAL;
 }

@@ -184,7 +184,7 @@ weir__stream_splice_out(struct weir__stream *stream, int pipe, size_t size)
 static size_t
 bytes_of(const struct weir__stream *stream, unsigned long request)
 {
-        int size;
+        int size = 0;
 
         return ioctl(stream->source.fd, request, &size) < 0 || size < 0 ? 0 : (size_t)size;
 }

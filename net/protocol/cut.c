@@ -118,10 +118,6 @@ run_done(struct weir__work *work)
         free(cut->input.data);
         free(cut);
         weir__session_receive(session);
-        if (session->send_failure && !session->cut && !session->is_over) {
-                weir__session_end(session, session->send_failure);
-                weir__session_receive(session); /* settles */
-        }
         weir__session_drop(session);
 }
 

@@ -140,14 +140,29 @@ end_by_delimiter(const struct weir_protocol *protocol, const char *data, size_t 
         return size >= most ? -EMSGSIZE : 0;
 }
 
-ssize_t
-weir__frame_end(const struct weir_protocol *protocol, const char *data, size_t size, size_t *scanned)
+static ssize_t
+find_end(const struct weir_protocol *protocol, const char *data, size_t size, size_t *scanned)
 {
         if (protocol->length_width)
                 return end_by_length(protocol, data, size);
         if (protocol->delimiter)
                 return end_by_delimiter(protocol, data, size, scanned);
         return protocol->fixed_size <= size ? (ssize_t)protocol->fixed_size : 0;
+}
+
+/* A message that ends before its number is none. */
+static bool
+has_room_for_id(const struct weir_protocol *protocol, size_t size)
+{
+        return size >= (size_t)protocol->id_at + protocol->id_width;
+}
+
+ssize_t
+weir__frame_end(const struct weir_protocol *protocol, const char *data, size_t size, size_t *scanned)
+{
+        ssize_t end = find_end(protocol, data, size, scanned);
+
+        return end > 0 && protocol->id_width && !has_room_for_id(protocol, (size_t)end) ? -EBADMSG : end;
 }
 
 ssize_t
@@ -159,6 +174,8 @@ weir__frame_check(const struct weir_protocol *protocol, ssize_t end, size_t size
                 return end;
         if ((size_t)end > most || (!end && size >= most))
                 return -EMSGSIZE;
+        if (end && protocol->id_width && !has_room_for_id(protocol, (size_t)end))
+                return -EBADMSG;
         return (size_t)end <= size ? end : 0;
 }
 
@@ -171,12 +188,6 @@ weir__frame_body(const struct weir_protocol *protocol, size_t size)
 }
 
 /* -- the number of a message -- */
-
-static bool
-has_room_for_id(const struct weir_protocol *protocol, size_t size)
-{
-        return size >= (size_t)protocol->id_at + protocol->id_width;
-}
 
 uint64_t
 weir__frame_id(const struct weir_protocol *protocol, const char *data, size_t size)

@@ -368,7 +368,7 @@ written(void *holder, struct weir__writer *writer)
         outgoing->done(outgoing, holder, 0);
 }
 
-/* The peer takes no more.  To a client it may have said why. */
+/* The peer takes no more.  To a client it may have said why: only functions of the program are not waited for. */
 static void
 fail_sending(struct weir_session *session, int failure)
 {
@@ -378,10 +378,7 @@ fail_sending(struct weir_session *session, int failure)
                 read_on(session);
                 session->is_receiving = false;
         }
-        if (session->cut && !session->is_over)
-                session->send_failure = (int16_t)failure; /* once the program's functions have looked at what came */
-        else
-                weir__session_end(session, failure);
+        weir__session_end(session, failure);
 }
 
 static void

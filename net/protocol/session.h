@@ -64,15 +64,14 @@ struct weir_session {
         bool is_sending;   /* the limit is that of output */
         bool is_done;      /* it takes in no more, and nobody waits for what comes */
         bool has_ended;    /* `ended` was called; `gone` follows when there is no message */
-        int16_t send_failure; /* the peer takes no more, and what it has said is with a function of the program; else 0 */
-        int status;           /* over: why */
+        int status;        /* over: why */
         unsigned messages; /* that have come and are not answered and out: message.c */
         unsigned unanswered; /* of them */
         size_t message_bytes; /* in them */
         size_t scanned;    /* bytes of the input without a delimiter */
         size_t wanted;     /* the size of its first message, if a frame function has said that; else 0 */
         weir_nsec partial_since, sent_at;
-        weir_nsec idle_since; /* the last message has come or gone; counts while there is none */
+        weir_nsec idle_since; /* bytes have come, or a message has gone; counts while there is none */
         uint64_t sent;     /* of the transport, at `sent_at` */
 
         struct weir_stream *stream; /* a use; NULL: over */

@@ -212,9 +212,11 @@ progress(struct weir_stream *stream, struct read *read, int lost)
                 if (got < 0 && got != -EAGAIN && !stream->has_end)
                         stream->failure = (int16_t)got;
         }
+        if (read->io.own_size && transport->input.size >= read->most && !stream->failure)
+                return -EMSGSIZE; /* at the end of the input as well: it is told when all is read */
         if (stream->has_end || stream->failure)
                 return give_last(read, stream->failure ? weir__stream_read_failure(stream) : -EPIPE);
-        return read->io.own_size && transport->input.size >= read->most ? -EMSGSIZE : -EAGAIN;
+        return -EAGAIN;
 }
 
 void
@@ -258,16 +260,18 @@ weir__stream_serve_last_readers(struct weir_stream *stream, int failure)
 
         serve_readers(stream, failure == -EPIPE ? 0 : failure);
         while (!stream->failure && !stream->has_end && transport->input.size < WEIR__SCRATCH_SIZE &&
-               (got = weir__input_read(transport, scratch, WEIR__SCRATCH_SIZE)) > 0)
+               (got = weir__input_read(transport, scratch, WEIR__SCRATCH_SIZE - transport->input.size)) > 0) {
+                weir__stream_came(stream, (size_t)got);
                 if (!weir__input_append(transport, scratch, (size_t)got))
                         return;
+        }
 }
 
 /* What the peer has said before it went is for the tasks that follow. */
 static bool
-has_last_words(const struct weir_stream *stream, int failed)
+may_have_last_words(const struct weir_stream *stream)
 {
-        return (failed == -EPIPE || failed == -ECONNRESET) && stream->failure == failed && stream->transport.input.size;
+        return stream->failure == -EPIPE || stream->failure == -ECONNRESET;
 }
 
 /* -- the task -- */
@@ -279,7 +283,7 @@ try(struct weir__io_task *io)
         struct weir_stream *stream = read->stream;
         int failed = weir__stream_try(stream);
 
-        if (has_last_words(stream, failed))
+        if (failed && failed == stream->failure && may_have_last_words(stream) && stream->transport.input.size)
                 return progress(stream, read, 0);
         if (failed)
                 return failed == -EPIPE ? weir__stream_read_failure(stream) : failed;
@@ -306,22 +310,28 @@ withdraw(struct weir__io_task *io)
                 weir__stream_serve_readers(read->stream);
 }
 
-/* The callback will see that the series has ended early, so the bytes go back.  Behind another read they cannot: the peer's bytes
- * would be out of order. */
+/* The callback will see that the series has ended early, so the bytes go back, those of a peer that has gone as well.  Behind
+ * another read they cannot: the peer's bytes would be out of order. */
 static void
 give_back(struct read *read)
 {
         struct weir_stream *stream = read->stream;
-        struct read *first = stream->has_holder ? NULL : first_reader(stream);
+        struct weir__transport *transport = &stream->transport;
+        bool is_closed = weir__transport_is_closed(transport);
+        struct read *first = stream->has_holder || is_closed ? NULL : first_reader(stream);
 
-        if (weir__transport_is_closed(&stream->transport))
+        if (is_closed && !may_have_last_words(stream))
                 return;
         if (first && first->io.own_size)
                 first->searched = 0; /* it was behind these bytes */
-        if (read->io.own_number != stream->reads || !weir__input_prepend(&stream->transport, read->data, read->size))
+        if (read->io.own_number == stream->reads && weir__input_prepend(transport, read->data, read->size)) {
+                read->size = 0;
+                read->data[0] = '\0';
+                if (!stream->has_holder && !is_closed)
+                        weir__stream_serve_readers(stream); /* the next one may have waited for them */
+        } else if (!is_closed) {
                 weir__stream_fail(stream, -ECONNABORTED);
-        else if (!stream->has_holder)
-                weir__stream_serve_readers(stream); /* the next one may have waited for them */
+        }
 }
 
 static void
@@ -387,9 +397,7 @@ new_read(weir_stream *stream, size_t least, size_t most, const void *delimiter, 
                 return NULL;
         *read = (struct read){
                 .stream = weir__stream_use(stream),
-                .least = fault                ? 1
-                         : least < UINT32_MAX ? (uint32_t)least
-                                              : UINT32_MAX,
+                .least = (uint32_t)(fault ? 1 : least),
                 .most = most < UINT32_MAX ? (uint32_t)most : UINT32_MAX,
         };
         weir__task_init(&read->io.task, &read_ops.task, whole, done, context);
@@ -405,10 +413,11 @@ new_read(weir_stream *stream, size_t least, size_t most, const void *delimiter, 
 weir_task *
 weir_stream_read_new(weir_stream *stream, size_t least, size_t most, weir_task_fn *done, void *context)
 {
-        int fault = least && least <= most ? 0
-                                           : weir__log_refusal("weir_stream_read_new: at least %zu and at most %zu bytes: "
-                                                               "expected at least 1, and no more than the most",
-                                                               least, most);
+        int fault = least && least <= most && least < UINT32_MAX
+                            ? 0
+                            : weir__log_refusal("weir_stream_read_new: at least %zu and at most %zu bytes: expected at least 1, "
+                                                "and no more than the most or 4 GiB",
+                                                least, most);
 
         return new_read(stream, least, most, NULL, 0, fault, done, context);
 }

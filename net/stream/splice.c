@@ -61,7 +61,7 @@ keep(const int ends[2], bool may)
         return may;
 }
 
-/* A pipe that the system does not make as large as that still carries bytes, fewer at once. */
+/* A pipe that the system does not make as large as that still carries bytes, fewer at once, but is not kept. */
 static bool
 take_pipe(struct weir__splice *splice)
 {
@@ -74,8 +74,7 @@ take_pipe(struct weir__splice *splice)
                 (void)keep(ends, false);
                 return false;
         }
-        if (is_new)
-                (void)fcntl(ends[1], F_SETPIPE_SZ, ROOM);
+        splice->is_small = is_new && fcntl(ends[1], F_SETPIPE_SZ, ROOM) < 0;
         splice->out = ends[0];
         splice->in = ends[1];
         return true;
@@ -87,7 +86,7 @@ give_pipe(struct weir__splice *splice, bool is_empty)
         const int ends[2] = {splice->out, splice->in};
 
         splice->size = 0;
-        if (keep(ends, is_empty))
+        if (keep(ends, is_empty && !splice->is_small))
                 return;
         close(ends[0]);
         close(ends[1]);
@@ -125,6 +124,13 @@ may(uint8_t *known, const struct weir__stream *stream)
         return *known == WEIR__SPLICE_MAY && !stream->tls;
 }
 
+/* The system, a filter of calls, or a lack of memory: nothing is wrong with the stream, so bytes are copied. */
+static bool
+is_refusal(int error)
+{
+        return error == -EINVAL || error == -ENOSYS || error == -EPERM || error == -EACCES || error == -ENOMEM;
+}
+
 /* A short read says nothing of what is left: the pipe may have had no room for more pieces. */
 ssize_t
 weir__splice_fill(struct weir__splice *splice, struct weir__transport *from)
@@ -134,9 +140,10 @@ weir__splice_fill(struct weir__splice *splice, struct weir__transport *from)
         ssize_t count = weir__stream_splice_in(&from->stream, splice->in, ROOM);
         if (count <= 0) {
                 give_pipe(splice, true);
-                if (count == -EINVAL)
-                        splice->from = WEIR__SPLICE_MAY_NOT;
-                return count;
+                if (!is_refusal((int)count))
+                        return count;
+                splice->from = WEIR__SPLICE_MAY_NOT;
+                return -EINVAL;
         }
         splice->size = (uint32_t)count;
         splice->unwritten = (uint32_t)count;

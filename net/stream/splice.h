@@ -13,6 +13,7 @@ enum weir__splice_may { WEIR__SPLICE_UNKNOWN = 0, WEIR__SPLICE_MAY, WEIR__SPLICE
 struct weir__splice {
         int in, out;        /* the ends of the pipe, while `size` is not 0 */
         uint32_t size;      /* bytes in the pipe */
+        bool is_small;      /* it has not the size that was asked for */
         uint8_t from, to;   /* enum weir__splice_may: what the system does with the two streams */
         uint64_t unwritten; /* of what was read last: bytes that no write has given to the system */
 };

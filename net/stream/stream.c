@@ -200,7 +200,12 @@ time_is_up(struct weir__transport *transport)
 void
 weir__stream_shut_down(struct weir__transport *transport)
 {
-        weir__stream_fail(stream_of(transport), -ESHUTDOWN);
+        struct weir_stream *stream = stream_of(transport);
+
+        weir__lock(&stream->lock);
+        transport->must_break |= stream->is_broken_by_shutdown;
+        weir__unlock(&stream->lock);
+        weir__stream_fail(stream, -ESHUTDOWN);
 }
 
 static void
@@ -372,7 +377,7 @@ weir__stream_start_task(struct weir_task *task, struct weir_stream *stream)
         weir__io_start(task);
 }
 
-/* Returns false when the runtime ends, or has ended: that closes the stream.  The order to break it is a user: the last one
+/* Returns false when the runtime ends, or has ended: that closes the stream, by a reset if it was to break it.  The order to break it is a user: the last one
  * closes a stream that is not open on its own thread. */
 static bool
 give_order(struct weir_stream *stream, enum order order)
@@ -383,6 +388,8 @@ give_order(struct weir_stream *stream, enum order order)
                 (void)weir__stream_use(stream);
         if (may)
                 stream->orders |= (uint8_t)order;
+        else if (order == ORDER_BREAK)
+                stream->is_broken_by_shutdown = true;
         if (may && is_first) {
                 place(stream);
                 weir__stream_keep(stream);

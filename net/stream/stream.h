@@ -61,6 +61,7 @@ struct weir_stream {
         /* Guarded by lock. */
         uint8_t orders;      /* bits of enum order (stream.c) that `work` has not carried out */
         bool has_descriptor; /* it is open: addresses may be asked for.  Written by the owner */
+        bool is_broken_by_shutdown; /* it was to be broken while the runtime ended */
         bool is_secured;     /* and a handshake is over: TLS stays as long.  Written by the owner */
 
         /* Owner of the poller only.  A compiler may read `failure` and what follows at once. */
