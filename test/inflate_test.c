@@ -55,34 +55,29 @@ unpack(enum weir__inflate_coding coding, const struct weir__inflate_limits *limi
        size_t room, struct bytes *out)
 {
         struct weir__inflater *inflater = weir__inflater_new(coding, limits);
-        char *part = malloc(room);
+        size_t reached = 0, capacity = 0;
         int failed = 0;
 
-        *out = (struct bytes){.data = malloc(1)};
-        for (size_t at = 0; at < size && !failed;) {
-                size_t given = size - at < piece ? size - at : piece, used, made;
+        *out = (struct bytes){0};
+        for (size_t at = 0; at < size && !failed; at += reached) {
+                size_t given = size - at < piece ? size - at : piece, used, made = room;
                 char *copy = malloc(given);
 
                 memcpy(copy, data + at, given);
-                for (size_t behind = 0;; behind += used) {
-                        failed = weir__inflater_feed(inflater, copy + behind, given - behind, &used, part, room, &made);
-                        if (failed)
-                                break;
-                        out->data = realloc(out->data, out->size + made + 1);
-                        memcpy(out->data + out->size, part, made);
-                        out->size += made;
-                        if (made < room) {
-                                CU_ASSERT_EQUAL(behind + used, given);
-                                break;
-                        }
+                for (reached = 0; made == room && !failed; reached += used) {
+                        if (capacity - out->size < room)
+                                out->data = realloc(out->data, capacity = 2 * capacity + room);
+                        failed = weir__inflater_feed(inflater, copy + reached, given - reached, &used, out->data + out->size,
+                                                     room, &made);
+                        out->size += failed ? 0 : made;
                 }
+                if (!failed && reached < given)
+                        failed = -EPROTO; /* it has left room and input */
                 free(copy);
-                at += given;
         }
         if (!failed && !weir__inflater_may_end(inflater))
                 failed = -ECONNABORTED;
         weir__inflater_free(inflater);
-        free(part);
         return failed;
 }
 
@@ -104,7 +99,7 @@ each_format_comes_back_in_any_pieces(void)
                 enum weir__inflate_coding coding;
                 int window;
         } formats[] = {{WEIR__INFLATE_GZIP, GZIP}, {WEIR__INFLATE_DEFLATE, ZLIB}, {WEIR__INFLATE_DEFLATE, BARE}};
-        static const size_t sizes[] = {0, 1, 2, 100, 5000, 200000};
+        static const size_t sizes[] = {0, 1, 2, 100, 5000, WEIR_TEST_SANITIZED ? 20000 : 200000};
 
         for (size_t i = 0; i < sizeof formats / sizeof *formats; i++)
                 for (size_t j = 0; j < sizeof sizes / sizeof *sizes; j++)
