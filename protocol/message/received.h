@@ -38,8 +38,8 @@ enum weir__received_for { WEIR__RECEIVED_FOR_OTHER, WEIR__RECEIVED_FOR_HEAD, WEI
  *
  * Owner:  the caller, which has given `alloc` and frees the memory accordingly.
  * Result: 0 and *ret_received; else a negative errno, after which the connection must be closed: -EBADMSG for a length that is no
- *         number, for two of them or one beside a Transfer-Encoding, and for a Transfer-Encoding that is not just `chunked`, or is
- *         of HTTP/1.0; -EMSGSIZE for a head above WEIR__HEAD_MAX; -ENOMEM.
+ *         number, for two of them or one beside a Transfer-Encoding, and for a Transfer-Encoding that is not just `chunked`, or
+ *         is of HTTP/1.0; -EMSGSIZE for a head above WEIR__HEAD_MAX; -ENOMEM.
  * Source: RFC 9112 sections 6.1 and 6.3, stricter: we have asked for no other transfer coding, and a message that ends in two
  *         places is a way to slip in another one. */
 int weir__received_new(const char *head, size_t size, enum weir__received_for what, weir__message_alloc *alloc,
