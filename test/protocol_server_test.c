@@ -309,6 +309,31 @@ replies_that_are_no_messages_are_refused(void)
         end();
 }
 
+static void
+refuse_the_first(weir_task *message, void *context)
+{
+        size_t size;
+        const char *text = weir_message_data(message, &size);
+
+        (void)context;
+        bool is_first = *text == 'a';
+        CU_ASSERT_EQUAL(weir_message_reply(message, is_first ? heard : text, is_first ? 2 << 20 : size), is_first ? -EMSGSIZE : 0);
+}
+
+/* Else the peer would take the reply to b for the one to a. */
+static void
+a_refused_reply_is_no_place_for_the_next(void)
+{
+        begin(&lines, refuse_the_first);
+        put(peer, "x\r\na\r\nb\r\n");
+        weir_test_pass(0);
+        SERVED(-EIO);
+        char room[64];
+        ssize_t count = recv(peer, room, sizeof room, MSG_DONTWAIT);
+        CU_ASSERT(count <= 0 || (count == 3 && memcmp(room, "x\r\n", 3) == 0));
+        end();
+}
+
 /* -- the end -- */
 
 static void
@@ -704,6 +729,7 @@ main(void)
                 WEIR_TEST(replies_with_numbers_go_out_at_once),
                 WEIR_TEST(no_more_than_the_depth_are_under_way),
                 WEIR_TEST(a_series_that_fails_without_a_reply_breaks_the_connection),
+                WEIR_TEST(a_refused_reply_is_no_place_for_the_next),
                 WEIR_TEST(replies_that_are_no_messages_are_refused),
                 WEIR_TEST(an_end_within_a_message_is_told),
                 WEIR_TEST(a_broken_connection_cancels_what_is_under_way),

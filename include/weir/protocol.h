@@ -131,7 +131,8 @@ WEIR_API const void *weir_message_data(const weir_task *message, size_t *size);
 
 /* Sets the reply to a message.  It goes out when the callback has returned, or when the series that the
  * callback has asked for (weir_series_of) has ended.  Another call replaces it.  Without a reply
- * nothing is sent.
+ * nothing is sent.  If a call has failed and none has succeeded, the connection is broken at the end of
+ * the message: a peer that gets replies in order would take the next one for this one.
  *
  * Owner:   the bytes are copied.
  * Result:  0; -EINVAL for another task, NULL data with a size, or bytes that are no message: too few for

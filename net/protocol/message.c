@@ -107,7 +107,7 @@ take_back(struct weir__message *message)
         struct weir_session *session = message->session;
 
         session->unanswered--;
-        if (message->result && !message->packed)
+        if ((message->result || message->is_refused) && !message->packed)
                 weir__session_end(session, weir__phase_is_stopping()
                                                    ? -ESHUTDOWN
                                                    : -EIO); /* in place of a reply that the peer would wait for */
@@ -245,6 +245,7 @@ weir__message_deliver(struct weir_session *session, const char *data, size_t siz
         if (!message)
                 return -ENOMEM;
         message->is_answered = false; /* each field alone: to clear so much memory at once takes longer */
+        message->is_refused = false;
         message->result = 0;
         message->packed = NULL;
         message->packed_size = 0;
@@ -298,8 +299,10 @@ weir_message_reply(weir_task *task, const void *data, size_t size)
                 return weir__log_refusal("weir_message_reply: the task is no message");
         char *packed = weir__message_pack(message->session->protocol, data, size, &whole, spare_of(message), message->spare,
                                           "weir_message_reply");
-        if (!packed)
+        if (!packed) {
+                message->is_refused = true;
                 return (int)whole;
+        }
         if (message->packed != packed)
                 drop_packed(message);
         message->packed = packed;

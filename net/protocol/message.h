@@ -20,6 +20,7 @@ struct weir__message {
         uint16_t spare; /* bytes behind the data, for a small reply */
 
         bool is_answered; /* owner */
+        bool is_refused;  /* a reply was refused; the series', then the owner's */
         int result;       /* of the series; the owner's then */
 
         /* The reply; the series', then the owner's; or NULL. */
