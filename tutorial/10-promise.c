@@ -16,7 +16,8 @@
 
 /* -- somebody else's library -- */
 
-/* Is called once for each question, on the thread of the oracle.  NULL: the question was forgotten.  The answer is the callee's. */
+/* Is called once for each question, on the thread of the oracle.  The answer is the callee's; NULL: the question was
+ * forgotten. */
 typedef void oracle_answered(char *answer, void *argument);
 
 #define QUESTIONS 4

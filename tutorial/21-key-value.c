@@ -4,8 +4,8 @@
  *     21-key-value set KEY VALUE [address]
  *     21-key-value get KEY [address]
  *
- * A message is 4 bytes that say how many follow, highest first, and those.  A request begins with a letter: 's', a key, a NUL and a
- * value, or 'g' and a key.  A reply begins with '+', and the value, or with '-', and a reason.
+ * A message begins with its length in 4 bytes, the highest first, which count the bytes behind them.  A request is 's', a key, a
+ * NUL and a value, or 'g' and a key.  A reply is '+' and the value, or '-' and a reason.
  *
  * One description makes both ends.  The server may have 16 requests of a connection under way, and so may the client.
  *

@@ -3,8 +3,8 @@
  *     22-lines echo [address]               default 127.0.0.1:7778
  *     22-lines mail [address]
  *
- * A message is a line, which ends with CR LF.  An echo needs a description and four lines.  The mail server speaks a small part of
- * SMTP: HELO, MAIL FROM, RCPT TO, DATA, QUIT.  It shows what a dialogue needs:
+ * A message is a line, which ends with CR LF.  An echo needs a description and four lines.  The mail server speaks a small part
+ * of SMTP: HELO, MAIL FROM, RCPT TO, DATA, QUIT.  It shows what a dialogue needs:
  *
  *   - a greeting before the first message: a task that writes, before the one that serves
  *   - a state for each connection, which is the context of the session

@@ -157,16 +157,17 @@ WEIR_API void weir_process_set_input(weir_task *process, const void *data, size_
 WEIR_API void weir_process_collect(weir_task *process, int which, size_t limit);
 
 /* Makes a pipe to the program.  The stream is the caller's end of it, and works before the program is
- * started.  0: what is written to the stream is the program's input; weir_stream_finish_new, or a
- * close of the stream, is the end of that.  1 and 2: the stream reads what the program writes.
+ * started.  `which` is 0: a write to the stream is input of the program, which ends by
+ * weir_stream_finish_new or a close of the stream.  1 and 2: the stream reads the program's output
+ * or errors.
  *
- * - Use it while the program runs: one that nobody reads stops when the pipe is full.  Other flows do
- *   that, so that the task of the program can end.
- * - A read sees the end, -EPIPE, when nobody has the other end any more: the program, nor others that
- *   have inherited it.  All that was written before is read first.
- * - A write ends with -EPIPE, without a signal, when nobody reads any more.
- * - If the program is never started, or cannot be, the stream is at its end.  So it is when a later
- *   setter or pipe takes the place of this one.
+ * - Use it while the program runs, in another flow.  A program whose output is not read stops when
+ *   the pipe is full, and then its task does not end.
+ * - A read ends with -EPIPE when neither the program nor another one that has inherited it has the
+ *   other end any more.  All that was written before is read first.
+ * - A write ends with -EPIPE, without a signal, when no process has the reading end any more.
+ * - If the program is never started, or cannot be, the stream is at its end.  The same holds when a
+ *   later setter or pipe takes the place of this one.
  * - A cancel of the program's series leaves the stream alone.
  *
  * Owner:   the caller has a reference to the stream: weir_stream_unref.

@@ -42,9 +42,9 @@ WEIR_BEGIN
 
 /* Finds the end of the first message in what has come so far, which is at least a byte.
  *
- * Result:  its size, which may be more than what has come: then it is called again when that much has;
- *          0: that is not known yet, and it is called again with the next bytes; a negative errno:
- *          this is no message, and the connection is broken with that.
+ * Result:  its size; if that is more than what has come, the function is called again when that much
+ *          has come.  0: the size is not known yet; the function is called again with the next bytes.
+ *          A negative errno: this is no message, and the connection is broken with that.
  * Threads: a worker, in a call of its own: it may take long, and other connections go on. */
 typedef ssize_t weir_protocol_frame_fn(const void *data, size_t size, void *context);
 
@@ -113,8 +113,8 @@ struct weir_protocol {
         weir_nsec send_limit;    /* until the peer takes more of what waits for it; 30 s */
         weir_nsec reply_limit;   /* of a client: from then until the reply is there; 60 s */
         weir_nsec message_limit; /* of a server: from the first byte of a message to its last; 30 s */
-        weir_nsec idle_limit;    /* until a connection is closed on which nothing comes, goes or is handled; a client's: 50 s,
-                                    a server's: none */
+        weir_nsec idle_limit;    /* nothing comes, goes or is handled for that long: the connection is closed; a client's:
+                                    50 s, a server's: none */
 };
 
 /* The initializer of a description. */
@@ -262,7 +262,7 @@ enum weir_ask_stage {
  *          reports -ENOMEM for a NULL endpoint, -EINVAL and -EMSGSIZE as weir_message_reply.  The
  *          task's status: 0; those of weir_connect_new, of the hello, of weir_stream_read_new and
  *          weir_stream_write_new; -ECONNRESET: the peer has closed the connection before the reply;
- *          -EMSGSIZE, -EBADMSG: the reply is too large, or none; -EPROTO: a message came that nobody
+ *          -EMSGSIZE: the reply is too large; -EBADMSG: it is no message; -EPROTO: a message came that nobody
  *          waits for, or the reply before any of the request was out; -EEXIST: a request with that
  *          number is under way; -ETIMEDOUT: a limit has passed, and the stage says which; -ECANCELED,
  *          -ETIMEDOUT or -ESHUTDOWN if its series ended before.

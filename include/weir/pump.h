@@ -17,10 +17,10 @@ WEIR_BEGIN
  *
  * The system moves many bytes from one to the other without a copy (splice(2)), if both are plain
  * connections or pipes.  Small pieces are copied, and so are all where a side has TLS.  A pump that
- * waits for input has no buffer.  In hand it has at most 256 KiB.
+ * waits for input has no buffer.  It has at most 256 KiB in hand.
  *
- * What is in hand when it ends early cannot be given back: then both streams are broken, so that no
- * peer takes what has a gap for the whole.
+ * Bytes in hand cannot be given back when it ends early: then both streams are broken, so that no
+ * peer takes data with a gap for the whole.
  *
  * Owner:   the caller, until the task is consumed.
  * Result:  NULL when out of memory; every consumer accepts NULL.  The task's start, run or push
@@ -29,7 +29,7 @@ WEIR_BEGIN
  * Threads: any. */
 WEIR_API weir_task *weir_pump_new(weir_stream *from, weir_stream *to, weir_task_fn *done, void *context);
 
-/* How many bytes a pump has written: all that the system of `to` has taken.  0 for another task.
+/* How many bytes a pump has written: those that the system has taken for `to`.  0 for another task.
  *
  * Threads: inside the task's callback. */
 WEIR_API uint64_t weir_pump_moved(const weir_task *pump);

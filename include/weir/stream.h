@@ -203,8 +203,8 @@ WEIR_API weir_task *weir_stream_write_file_new(weir_stream *stream, int file, ui
  * end of the stream.  Reading goes on.  Later writes end with -EPIPE, and so does a second
  * finish.  The writing end of a pipe is closed by it.
  *
- * With TLS it waits until the system has the message that says so.  A cancel while a part of that is
- * out breaks the stream.
+ * With TLS it sends a close_notify, and waits until the system has taken that.  A cancel while the
+ * close_notify waits for room breaks the stream.
  *
  * Owner:   the caller, until the task is consumed.
  * Result:  as weir_stream_write_new.

@@ -41,9 +41,10 @@ typedef void weir_stream_fn(weir_stream *stream, weir_series *series, void *cont
  *
  * - write_timeout begins when a write has to wait, because the system has no room.  It begins anew
  *   with each byte that goes, and ends when no byte waits.  Bytes that come do not matter.
- * - idle_timeout begins with the handler, and anew with each byte that comes or goes.  The peer sees
- *   an end of the stream, as if the server had closed it: all that was written is out.  With
- *   write_timeout it sees a reset.
+ * - idle_timeout begins with the handler, and anew with each byte that comes or goes.
+ *
+ * The peer sees a reset if bytes still wait to go out, as always after write_timeout, or if the tasks
+ * have not read all that came.  Else it sees an end of the stream, as if the server had closed it.
  *
  * A byte comes when a task reads it from the system.  It goes when the system takes it from a task.
  * While bytes wait for room, a byte that the peer's system takes goes as well.  The library looks for

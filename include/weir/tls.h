@@ -1,4 +1,4 @@
-/* weir/tls.h: settings of TLS for streams: the trusted authorities, and the own certificate.
+/* weir/tls.h: settings of TLS for streams: the trusted authorities, and a certificate of one's own.
  *
  *     struct weir_tls_config config = WEIR_TLS_CONFIG_DEFAULT;
  *     config.ca_file = "ca.pem";

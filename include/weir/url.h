@@ -178,8 +178,8 @@ WEIR_API const char *weir_url_address(const weir_url *url);
  * Source:  RFC 3986 section 2. */
 WEIR_API char *weir_percent_encode(const void *data, size_t size);
 
-/* The same into a buffer of `room` bytes.  What does not fit is left out, never a part of an escape, and a
- * NUL follows if there is any room.
+/* The same into a buffer of `room` bytes.  Bytes that do not fit are left out, and no escape is cut.  A NUL
+ * follows if there is any room.
  *
  * Result:  the length of the whole, without the NUL: less than `room` when all has fitted.
  * Threads: any. */
@@ -194,8 +194,8 @@ WEIR_API size_t weir_percent_encode_to(char *buffer, size_t room, const void *da
  * Threads: any. */
 WEIR_API char *weir_percent_decode(const char *text, size_t size, size_t *ret_size);
 
-/* The same into a buffer of `room` bytes, which may be that of the text.  What does not fit is left out,
- * and a NUL follows if there is any room.
+/* The same into a buffer of `room` bytes, which may be that of the text.  Bytes that do not fit are left
+ * out, and a NUL follows if there is any room.
  *
  * Result:  the length of the whole, without the NUL; -EINVAL for a percent sign without two hexadecimal
  *          digits, and the buffer is untouched.
@@ -212,7 +212,7 @@ typedef struct weir_form weir_form;
  * Owner:   the caller; free.  The pairs, with a NULL name behind the last one, are read.
  * Result:  NULL with errno ENOMEM.
  * Threads: any.
- * Source:  WHATWG URL standard, section 5.2; but NULL values. */
+ * Source:  WHATWG URL standard, section 5.2, which has no NULL values. */
 WEIR_API char *weir_form_encode(const struct weir_form_pair *pairs);
 
 /* Reads at most `max` pairs, as weir_http_form_at does: every text is valid, and a pair with a NUL in it

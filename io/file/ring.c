@@ -8,11 +8,11 @@
  *          with it.  So it has none of the flags that tie a ring to a thread.
  * Locks:   none.
  *
- * What the page cache has is completed during the submission.  The rest ends later and makes the ring's descriptor ready, which
- * is a source of the poller.
+ * A request that the page cache can serve is completed during the submission.  The others end later and make the ring's
+ * descriptor ready, which is a source of the poller.
  *
- * The kernel's threads for requests belong to the thread that submitted these.  If that thread ends, they may be given up: they
- * report an error that nobody has asked for, and are submitted again. */
+ * The kernel's threads for requests belong to the thread that submitted these.  If that thread ends, its requests may be given
+ * up: they report an error that nobody has asked for, and are submitted again. */
 #include "io/file/ring.h"
 
 #include <errno.h>
@@ -49,7 +49,7 @@ struct ring {
 
 #define INLINE_MOST  ((size_t)256 * 1024)  /* bytes of a request that the kernel may copy at its submission */
 #define INLINED_MOST ((size_t)1024 * 1024) /* of all requests of a round; the others wait for the next one */
-#define WITHOUT_RING 1000                  /* tasks of a poller that has got none go to the queue before it asks again */
+#define WITHOUT_RING 1000                  /* tasks that go to the queue before a poller without a ring asks again */
 
 static struct weir__file_task *
 task_of(struct weir__link *link)
@@ -201,7 +201,7 @@ note(struct weir__file_task *task, int result)
         return !task->needs_poll && weir__file_note(task, result);
 }
 
-/* Older kernels say -EAGAIN of a regular file with O_NONBLOCK, when its bytes are not in the page cache, and cannot wait for
+/* Older kernels say -EAGAIN for a regular file with O_NONBLOCK whose bytes are not in the page cache, and cannot wait for
  * them. */
 static bool
 needs_a_thread(const struct weir__file_task *task, int result)
@@ -209,7 +209,8 @@ needs_a_thread(const struct weir__file_task *task, int result)
         return result == -EAGAIN && task->kind <= WEIR__FILE_APPEND && !task->file->is_stream;
 }
 
-/* It is READY for a moment, so that a cancel sees either the ring or the queue.  One that came before has sent its message. */
+/* It is READY for a moment, so that a cancel sees either the ring or the queue.  A cancel that came before has sent its
+ * message. */
 static void
 move_to_queue(struct weir__file_task *task)
 {
@@ -304,8 +305,8 @@ run_nudge(struct weir__work *work)
 
 static const struct weir__work_ops nudge_ops = {.run = run_nudge};
 
-/* What was completed may leave work in the line.  Requests that the kernel does not take now, or that would be too much for a
- * round, are tried in the next round. */
+/* Completions may leave work in the line.  Requests that the kernel does not take now, or that would be too much for a round, are
+ * tried in the next round. */
 static bool
 flush(struct weir__batch *batch)
 {
@@ -417,7 +418,7 @@ static struct refusal {
         unsigned generation, tasks_left;
 } refusals[WEIR__POLLERS_MAX];
 
-/* To ask costs more than the queue does. */
+/* Asking for a ring costs more than the queue. */
 static bool
 was_refused_lately(struct refusal *refusal)
 {

@@ -8,11 +8,11 @@
  * Locks:   executor.lock guards the lists of threads that sleep.
  *
  * At most one thread searches because it was woken.  While it searches no other is woken; when it has found a job and more are
- * left it wakes the next.  A thread that finds nothing goes onto a list of sleeping threads, under the lock; then, behind a
- * fence, it looks once more: still under the lock at the inbox, the list and the queues, because with the lock no job goes from
- * one to another; then at all deques.  A thread that adds a job to the inbox or to a deque looks, behind a fence, whether another
- * sleeps and none searches.  So one of the two sees the other.  Jobs that a thread takes from the list for its deque are in
- * neither for a moment, so it looks once they are in the deque.  test/model/executor.pml proves it.
+ * left it wakes the next.  A thread that finds nothing goes onto a list of sleeping threads, under the lock.  Then, behind a
+ * fence, it looks once more.  Still under the lock it looks at the inbox, the list and the queues: as long as it has the lock, no
+ * job goes from one to another.  Then it looks at all deques.  A thread that adds a job to the inbox or to a deque looks, behind
+ * a fence, whether another sleeps and none searches.  So one of the two sees the other.  Jobs that a thread takes from the list
+ * for its deque are in neither for a moment, so it looks once they are in the deque.  test/model/executor.pml proves it.
  *
  * The first threads, as many as are wanted, stay.  Those behind them are extra: they were made while others blocked.  They are
  * woken when no other sleeps.  While more threads are able to run than are wanted, an extra thread that sleeps for

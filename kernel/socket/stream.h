@@ -72,7 +72,7 @@ ssize_t weir__stream_write_file(struct weir__stream *stream, int file, uint64_t 
 /* Whether the system moves its bytes into and out of a pipe (splice(2)): a plain connection, or a pipe itself. */
 bool weir__stream_may_splice(const struct weir__stream *stream);
 
-/* As weir__stream_read, into that pipe, which does not block and is empty, and as weir__stream_write, out of it.  -EINVAL: the
+/* The first is weir__stream_read into an empty pipe that does not block, the second weir__stream_write out of it.  -EINVAL: the
  * system does not do that. */
 ssize_t weir__stream_splice_in(struct weir__stream *stream, int pipe, size_t size);
 ssize_t weir__stream_splice_out(struct weir__stream *stream, int pipe, size_t size);

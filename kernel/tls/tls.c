@@ -265,8 +265,8 @@ client_failure_of(struct weir__tls *tls, unsigned long error, unsigned long last
         return failure_of(reason);
 }
 
-/* Forgets OpenSSL's errors.  Returns whether one of them was for want of memory: what follows from that looks like a fault of the
- * peer, such as a certificate that nobody stands behind. */
+/* Forgets OpenSSL's errors.  Returns whether one of them was for want of memory: the errors that follow look like a fault of the
+ * peer, such as a certificate that no authority has signed. */
 static bool
 forget_errors(void)
 {
@@ -433,7 +433,7 @@ weir__tls_finish(struct weir__tls *tls)
                 return tls->failure;
         tls->is_finished = true;
         int result = SSL_shutdown(tls->ssl), failed = result < 0 ? explain(tls, result) : 0;
-        if (result < 0 && !failed) /* OpenSSL says in its place that the peer has finished its side */
+        if (result < 0 && !failed) /* in its place OpenSSL reports that the peer has finished its side */
                 failed = tls->failure = -tls->error;
         tls->owes_end = failed == -EAGAIN;
         return failed;
@@ -471,7 +471,7 @@ weir__tls_subject(X509 *certificate)
         return subject;
 }
 
-/* One that nobody has checked counts as none. */
+/* NULL for a certificate that was not checked. */
 static X509 *
 peer_of(const struct weir__tls *tls)
 {

@@ -106,7 +106,7 @@ run_done(struct weir__work *work)
 
                 transport->input = cut->input;
                 cut->input.data = NULL;
-                if (cut->taken < cut->count) /* what was seen of the bytes behind is not true of those that are first now */
+                if (cut->taken < cut->count) /* other bytes are first now */
                         session->scanned = session->wanted = 0;
                 else if (at < transport->input.size && cut->count < cut->most)
                         weir__session_note_partial(session);

@@ -114,7 +114,7 @@ end_by_length(const struct weir_protocol *protocol, const char *data, size_t siz
         if (size < head)
                 return 0;
         uint64_t value = get(data + protocol->length_at, protocol->length_width, protocol->length_is_little);
-        if (value > (uint64_t)MOST + INT32_MAX + 1u) /* whatever is added to it */
+        if (value > (uint64_t)MOST + INT32_MAX + 1u) /* too much, with any addition */
                 return -EMSGSIZE;
         int64_t whole = (int64_t)value + protocol->length_adjust;
         if (whole < (int64_t)head)
@@ -150,7 +150,7 @@ find_end(const struct weir_protocol *protocol, const char *data, size_t size, si
         return protocol->fixed_size <= size ? (ssize_t)protocol->fixed_size : 0;
 }
 
-/* A message that ends before its number is none. */
+/* A message that ends before its number is invalid. */
 static bool
 has_room_for_id(const struct weir_protocol *protocol, size_t size)
 {

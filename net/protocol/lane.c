@@ -250,7 +250,7 @@ receive_unsolicited(struct weir_session *session, const char *data, size_t size)
         return failed;
 }
 
-/* What is left of a request that was answered.  The peer may never take it, so no request is put behind it. */
+/* The rest of a request that was answered.  The peer may never take it, so no request is put behind it. */
 struct rest {
         struct weir__outgoing outgoing; /* with the writer of the request, in its place */
         char *packed;
@@ -270,7 +270,7 @@ rest_sent(struct weir__outgoing *outgoing, struct weir_session *session, int sta
                 enter_list(lane);
 }
 
-/* A reply has come before all of its request was out.  Result: 0; -EPROTO: nothing of it was; -ENOMEM. */
+/* A reply has come before all of its request was out.  Result: 0; -EPROTO: nothing of it was out; -ENOMEM. */
 static int
 send_rest_alone(struct weir__ask *ask)
 {

@@ -183,7 +183,7 @@ static const struct weir__io_ops serve_ops = {
                  .describe = describe},
         .try = try};
 
-/* In place of none: a task without a callback could not wait behind a cancel that meets its start. */
+/* In place of NULL: a task without a callback could not wait behind a cancel that meets its start. */
 static void
 no_callback(weir_task *task, void *context)
 {

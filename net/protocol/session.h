@@ -153,14 +153,14 @@ weir__session_keep(struct weir_session *session)
 
 void weir__session_drop(struct weir_session *session);
 
-/* A message has come or gone: it is not idle for as long as its limit from now on. */
+/* A message has come or gone: the idle time begins anew. */
 void weir__session_note_use(struct weir_session *session);
 
 /* When it has been idle for too long; WEIR_FOREVER: it is not idle, or may be for ever. */
 weir_nsec weir__session_idle_until(const struct weir_session *session);
 
-/* Whether it could end now, and nobody would miss anything: no message of the peer is being looked at or handled, and none of
- * ours is on its way. */
+/* Whether it could end now without a loss: no message of the peer is being looked at or handled, and none of ours is on its
+ * way. */
 bool weir__session_is_quiet(const struct weir_session *session);
 
 /* For dumps: who is at the other end. */

@@ -75,7 +75,7 @@ step(struct weir_task *task)
         return weir__series_wrap(task);
 }
 
-/* What was read last is not yet let go. */
+/* The bytes that were read last are still held. */
 static bool
 has_bytes(const struct pump *pump)
 {

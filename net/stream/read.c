@@ -171,8 +171,8 @@ move_in(struct read *read, struct weir__splice *splice)
         return got > 0 || stream->failure;
 }
 
-/* How many bytes to read at once: without a delimiter no more than the task takes.  Else what is behind the delimiter is moved
- * for each task that takes a part of it, so it must be little. */
+/* How many bytes to read at once: without a delimiter no more than the task takes.  Else bytes behind the delimiter are moved for
+ * each task that takes a part of them, so they must be few. */
 static size_t
 room_for(const struct read *read)
 {
@@ -181,8 +181,8 @@ room_for(const struct read *read)
         return read->io.own_size ? AHEAD : left > WEIR__SCRATCH_SIZE ? WEIR__SCRATCH_SIZE : left;
 }
 
-/* Reads for the first task.  `lost`: what an end means: 0: it is one; else that failure.  Returns -EAGAIN while the task has to
- * wait; else its status. */
+/* Reads for the first task.  `lost`: 0, or the failure that an end of the input stands for.  Returns -EAGAIN while the task
+ * has to wait; else its status. */
 static int
 progress(struct weir_stream *stream, struct read *read, int lost)
 {
@@ -213,7 +213,7 @@ progress(struct weir_stream *stream, struct read *read, int lost)
                         stream->failure = (int16_t)got;
         }
         if (read->io.own_size && transport->input.size >= read->most && !stream->failure)
-                return -EMSGSIZE; /* at the end of the input as well: it is told when all is read */
+                return -EMSGSIZE; /* at the end of the input as well: -EPIPE follows when all is read */
         if (stream->has_end || stream->failure)
                 return give_last(read, stream->failure ? weir__stream_read_failure(stream) : -EPIPE);
         return -EAGAIN;
@@ -267,7 +267,7 @@ weir__stream_serve_last_readers(struct weir_stream *stream, int failure)
         }
 }
 
-/* What the peer has said before it went is for the tasks that follow. */
+/* Bytes that the peer has sent before it went are for the tasks that follow. */
 static bool
 may_have_last_words(const struct weir_stream *stream)
 {

@@ -3,9 +3,9 @@
  * Threads: a splice belongs to the step that is under way; the pipes belong to all threads.
  * Locks:   one, a leaf, for the pipes that nobody uses, and for the count of all.
  *
- * A pipe is in use only while it holds bytes.  Those that were emptied are kept for the next step of any pump, a few of them.
- * There is a limit to how many are in use, because each takes two descriptors: a program that cannot accept a connection any more
- * because of its pumps would be worse off than with copies. */
+ * A pipe is in use only while it holds bytes.  A few of those that were emptied are kept for the next step of any pump.  The
+ * number in use is limited, because each takes two descriptors: a program that cannot accept a connection because of its pumps
+ * would be worse off than with copies. */
 #include "net/stream/splice.h"
 
 #include <errno.h>

@@ -2,7 +2,7 @@
  *
  *     the input of one stream --a read--> the pipe --a write--> the output of another
  *
- * Whose steps they are has a struct weir__splice, which one step at a time uses.  It has a pipe only while that holds bytes. */
+ * The pump has a struct weir__splice, which one step at a time uses.  The struct has a pipe only while that holds bytes. */
 #ifndef WEIR_NET_SPLICE_H
 #define WEIR_NET_SPLICE_H
 

@@ -377,8 +377,8 @@ weir__stream_start_task(struct weir_task *task, struct weir_stream *stream)
         weir__io_start(task);
 }
 
-/* Returns false when the runtime ends, or has ended: that closes the stream, by a reset if it was to break it.  The order to
- * break it is a user: the last one closes a stream that is not open on its own thread. */
+/* Returns false when the runtime ends, or has ended: its end closes the stream, by a reset if the order is to break it.  An order
+ * to break is a user, because the last user closes a stream that is not open on the thread of that user. */
 static bool
 give_order(struct weir_stream *stream, enum order order)
 {

@@ -19,8 +19,8 @@
 
 struct weir_tls;
 
-/* Who has the stream for itself, while other tasks of it are refused: a task that connects or shakes hands, or a protocol.  Both
- * functions are called on the owner. */
+/* A holder has the stream for itself, while other tasks of it are refused: a task that connects or shakes hands, or a protocol.
+ * The functions are called on the owner. */
 struct weir__holder_ops {
         void (*go_on)(void *holder); /* there was an event, `is_late` or `failure` is set */
         void (*written)(void *holder, struct weir__writer *writer); /* weir__transport_ops.written; NULL: it writes nothing */
@@ -166,7 +166,7 @@ int weir__stream_secure(struct weir_stream *stream, const struct weir_tls *tls, 
 
 struct weir_stream *weir__stream_use(struct weir_stream *stream); /* one more user; accepts NULL */
 
-/* Writes who is at the other end, for people.  Any thread. */
+/* Writes the address of the peer, for people.  Any thread. */
 void weir__stream_describe(struct weir_stream *stream, char *out, size_t room);
 
 /* For the start of its tasks: gives the task the poller of the stream. */

@@ -1,6 +1,6 @@
 /* net/transport/transport.h: a connection without its protocol: a stream on a poller, its time limit, its turns and its end.
  *
- * Who owns a transport embeds it, gives it a table of operations, and adds what the protocol is.
+ * The owner of a transport embeds it, gives it a table of operations, and adds the protocol.
  *
  *     OPEN --weir__transport_linger--> LINGERING --the end of the input, or its time is up--> CLOSED --> `unused`: freed
  *       \---weir__transport_close-----------------------------------------------------------^

@@ -47,7 +47,7 @@ end_of(const struct draft *draft)
         return WEIR__RECEIVED_CLOSE;
 }
 
-/* A server that announces a body where none may be could send one: what comes next is not trusted. */
+/* A server that announces a body where none may be could send one: the bytes that follow are not trusted. */
 static bool
 announces_too_much(const struct draft *draft)
 {
