@@ -122,7 +122,7 @@ struct weir_protocol {
 
 /* -- messages that have come -- */
 
-/* The bytes of a message, followed by a NUL that is not counted.
+/* The bytes of a message, followed by a NUL that is not counted.  `size` may be NULL.
  *
  * Owner:   the task.
  * Result:  NULL and 0 bytes for another task.
@@ -269,7 +269,7 @@ enum weir_ask_stage {
  * Threads: any. */
 WEIR_API weir_task *weir_ask_new(weir_endpoint *endpoint, const void *data, size_t size, weir_task_fn *done, void *context);
 
-/* The reply, followed by a NUL that is not counted.
+/* The reply, followed by a NUL that is not counted.  `size` may be NULL.
  *
  * Owner:   the task.
  * Result:  "" and 0 bytes if there is none; NULL for another task.

@@ -202,7 +202,8 @@ WEIR_API void *weir_series_context(const weir_series *series);
  * that was set before is freed at once on the caller's thread, unless it is the same pointer.
  *
  * Owner:   the series takes the context.  For a NULL series it is freed at once.
- * Threads: where the series is yours, and inside its callbacks. */
+ * Threads: where the series is yours, in the handler that gets it from a server, and inside its
+ *          callbacks. */
 WEIR_API void weir_series_set_context(weir_series *series, void *context, weir_free_fn *fn);
 
 WEIR_END

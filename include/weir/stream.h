@@ -143,7 +143,7 @@ WEIR_API weir_task *weir_stream_read_new(weir_stream *stream, size_t least, size
 WEIR_API weir_task *weir_stream_read_until_new(weir_stream *stream, const void *delimiter, size_t size, size_t most,
                                                weir_task_fn *done, void *context);
 
-/* The bytes of a read, followed by a NUL that is not counted.
+/* The bytes of a read, followed by a NUL that is not counted.  `size` may be NULL.
  *
  * Owner:   the task.
  * Result:  "" and 0 bytes if it has none; NULL for another task.

@@ -45,6 +45,7 @@ begin(void)
         struct sockaddr_in in = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
         socklen_t size = sizeof in;
 
+        weir_test_begin_real(2);
         listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
         CU_ASSERT_EQUAL_FATAL(bind(listener, (struct sockaddr *)&in, size), 0);
         CU_ASSERT_EQUAL_FATAL(listen(listener, 16), 0);
