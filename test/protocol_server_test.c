@@ -317,7 +317,8 @@ refuse_the_first(weir_task *message, void *context)
 
         (void)context;
         bool is_first = *text == 'a';
-        CU_ASSERT_EQUAL(weir_message_reply(message, is_first ? heard : text, is_first ? 2 << 20 : size), is_first ? -EMSGSIZE : 0);
+        CU_ASSERT_EQUAL(weir_message_reply(message, is_first ? heard : text, is_first ? 2 << 20 : size),
+                        is_first ? -EMSGSIZE : 0);
 }
 
 /* Else the peer would take the reply to b for the one to a. */
