@@ -16,7 +16,7 @@
 int __real_pthread_create(pthread_t *thread, const pthread_attr_t *attributes, void *(*function)(void *), void *argument);
 int __wrap_pthread_create(pthread_t *thread, const pthread_attr_t *attributes, void *(*function)(void *), void *argument);
 
-static int threads_left = INT32_MAX; /* before it fails */
+static _Atomic int threads_left = INT32_MAX; /* before it fails; workers make threads as well */
 
 int
 __wrap_pthread_create(pthread_t *thread, const pthread_attr_t *attributes, void *(*function)(void *), void *argument)

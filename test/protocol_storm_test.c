@@ -176,8 +176,9 @@ static int
 ask_once(void)
 {
         int status = 1;
+        int result = weir_task_run(weir_ask_new(endpoint, "??x", 3, note_status, &status));
 
-        CU_ASSERT_EQUAL(weir_task_run(weir_ask_new(endpoint, "??x", 3, note_status, &status)), status);
+        CU_ASSERT_EQUAL(result, status);
         return status;
 }
 

@@ -191,7 +191,7 @@ carry(int in, int out, const char *pattern, size_t sent, size_t size)
         static char room[1 << 16];
         size_t seen = 0;
 
-        for (int idle = 0; seen < size && idle < 100; idle++) {
+        for (int idle = 0; seen < size && idle < 3000; idle++) {
                 ssize_t count = sent < size ? send(in, pattern + sent, size - sent, MSG_NOSIGNAL | MSG_DONTWAIT) : 0;
 
                 if (count > 0)

@@ -275,7 +275,8 @@ static void
 tls_begins_on_a_stream(void)
 {
         struct weir_tls_config trust = WEIR_TLS_CONFIG_DEFAULT, identity = WEIR_TLS_CONFIG_DEFAULT;
-        int ends[2], ours = 1, theirs = 1;
+        _Atomic int ours = 1, theirs = 1;
+        int ends[2];
 
         trust.ca_file = tls_path("ca.pem");
         identity.certificate_file = tls_path("server.pem");

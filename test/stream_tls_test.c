@@ -363,7 +363,7 @@ connect_as(weir_task *task, struct connected *connected, bool speaks_tls)
         server = weir_stream_of(fd);
         start(speaks_tls ? start_tls(server, of_server, NULL, &theirs)
                          : weir_test_recorded(weir_stream_write_new(server, "220 plain\r\n", 11, weir_test_done, &theirs)));
-        BECOMES(connected->record.frees);
+        BECOMES(connected->record.frees && theirs.frees);
         weir_stream_unref(server);
         weir_stream_unref(connected->stream);
 }

@@ -622,9 +622,12 @@ a_full_queue_is_waited_for(void)
 {
         struct weir_test_taken sent[600] = {{0}};
         unsigned done = 0, waiting = 0, again = 0;
+        char full[64], name[64];
 
         begin();
-        weir_udp *receiver = weir_udp_open("unix:@weir-udp-test-full"), *sender = weir_udp_connect("unix:@weir-udp-test-full");
+        snprintf(full, sizeof full, "unix:@weir-udp-test-full-%d", getpid());
+        snprintf(name, sizeof name, "unix:@weir-udp-test-stranger-%d", getpid());
+        weir_udp *receiver = weir_udp_open(full), *sender = weir_udp_connect(full);
         for (unsigned i = 0; i < 600; i++) {
                 start(weir_udp_send_new(sender, NULL, "x", 1, weir_test_take, &sent[i]));
         }
@@ -636,9 +639,9 @@ a_full_queue_is_waited_for(void)
         CU_ASSERT(done > 0 && waiting > 0 && done + waiting == 600);
         struct weir_test_taken other = {0};
         start(weir_udp_send_new(udp, "unix:@x", "x", 1, weir_test_take, &other)); /* of another family */
-        weir_udp *stranger = weir_udp_open("unix:@weir-udp-test-stranger");
+        weir_udp *stranger = weir_udp_open(name);
         struct weir_test_taken refused = {0};
-        start(weir_udp_send_new(stranger, "unix:@weir-udp-test-full", "x", 1, weir_test_take, &refused));
+        start(weir_udp_send_new(stranger, full, "x", 1, weir_test_take, &refused));
         weir_test_pass(0);
         CU_ASSERT_EQUAL(refused.status, -EAGAIN);
         CU_ASSERT(other.status < 0);
