@@ -473,7 +473,7 @@ check_reset(bool of_reader, bool is_full)
                 (void)!send(from.outer, "x", 1, MSG_NOSIGNAL);
         if (!of_reader)
                 drain(to.outer); /* else it learns of it when all else has gone out */
-        WEIR_TEST_EVENTUALLY((weir_test_pass(0), of_reader || drain(to.outer) + 1, pumped.record.frees));
+        WEIR_TEST_EVENTUALLY((weir_test_pass(0), (void)(of_reader || drain(to.outer)), pumped.record.frees));
         CU_ASSERT(pumped.record.status == -ECONNRESET || (of_reader && pumped.record.status == -EPIPE));
         CU_ASSERT_PTR_EQUAL(pumped.failed, of_reader ? to.stream : from.stream);
         close_line(&from);
