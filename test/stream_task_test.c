@@ -550,6 +550,18 @@ cancel_before_the_callback(weir_task *task, void *unused)
         weir_series_cancel(to_cancel);
 }
 
+/* Behind a read of one byte, whose callback cancels it.  One event serves both. */
+static void
+read_to_be_cancelled(struct seen *cancelled, size_t size)
+{
+        to_cancel = weir_series_ref(weir_series_new(NULL, NULL));
+        weir_series_push(to_cancel, read_into(cancelled, size, size));
+        start(weir_stream_read_new(stream, 1, 1, cancel_before_the_callback, NULL));
+        weir_test_pass(0);
+        weir_series_start(to_cancel);
+        weir_test_pass(0);
+}
+
 static void
 a_read_that_was_given_bytes_gives_them_back_when_it_is_cancelled(void)
 {
@@ -557,13 +569,8 @@ a_read_that_was_given_bytes_gives_them_back_when_it_is_cancelled(void)
         struct seen other = {0};
 
         begin();
-        to_cancel = weir_series_ref(weir_series_new(NULL, NULL));
-        weir_series_push(to_cancel, read_into(&cancelled, 3, 3));
-        start(weir_stream_read_new(stream, 1, 1, cancel_before_the_callback, NULL));
-        weir_test_pass(0);
-        weir_series_start(to_cancel);
-        weir_test_pass(0);
-        put("xabc"); /* both are served by one event; the first one's callback cancels the second */
+        read_to_be_cancelled(&cancelled, 3);
+        put("xabc");
         weir_test_pass(0);
         SAW(&cancelled, -ECANCELED, "");
         put("def");
@@ -588,12 +595,7 @@ a_delimiter_that_does_not_come_leaves_the_bytes_at_the_end_as_well(void)
         struct seen cancelled = {0}, line = {0}, rest = {0}, last = {0};
 
         begin();
-        to_cancel = weir_series_ref(weir_series_new(NULL, NULL));
-        weir_series_push(to_cancel, read_into(&cancelled, 100, 100));
-        start(weir_stream_read_new(stream, 1, 1, cancel_before_the_callback, NULL));
-        weir_test_pass(0);
-        weir_series_start(to_cancel);
-        weir_test_pass(0);
+        read_to_be_cancelled(&cancelled, 100);
         put("x0123456789abcdef");
         CU_ASSERT_EQUAL(shutdown(peer, SHUT_WR), 0);
         weir_test_pass(0);
@@ -615,12 +617,7 @@ a_delimiter_that_is_given_back_is_found(void)
         struct seen cancelled = {0}, line = {0};
 
         begin();
-        to_cancel = weir_series_ref(weir_series_new(NULL, NULL));
-        weir_series_push(to_cancel, read_into(&cancelled, 3, 3));
-        start(weir_stream_read_new(stream, 1, 1, cancel_before_the_callback, NULL));
-        weir_test_pass(0);
-        weir_series_start(to_cancel);
-        weir_test_pass(0);
+        read_to_be_cancelled(&cancelled, 3);
         start(line_into(&line, 100));
         weir_test_pass(0);
         put("xa\r\nbcdefg");
@@ -638,12 +635,7 @@ what_is_given_back_is_for_the_next_that_waits(void)
         struct seen cancelled = {0}, waiting = {0};
 
         begin();
-        to_cancel = weir_series_ref(weir_series_new(NULL, NULL));
-        weir_series_push(to_cancel, read_into(&cancelled, 3, 3));
-        start(weir_stream_read_new(stream, 1, 1, cancel_before_the_callback, NULL));
-        weir_test_pass(0);
-        weir_series_start(to_cancel);
-        weir_test_pass(0);
+        read_to_be_cancelled(&cancelled, 3);
         start(read_into(&waiting, 1, 10));
         weir_test_pass(0);
         put("xabc");
