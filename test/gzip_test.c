@@ -215,11 +215,11 @@ compress_for(struct weir__response *response, const char *method, const char *fi
 static bool
 fields_are(const struct weir__response *response, const char *expected)
 {
-        bool is_same = response->fields_size == strlen(expected) &&
-                       memcmp(response->fields, expected, response->fields_size) == 0;
+        bool is_same = response->fields.size == strlen(expected) &&
+                       memcmp(response->fields.data, expected, response->fields.size) == 0;
 
         if (!is_same) {
-                printf("\n  %.*s", (int)response->fields_size, response->fields);
+                printf("\n  %.*s", (int)response->fields.size, response->fields.data);
         }
         return is_same;
 }
@@ -266,8 +266,8 @@ head_has_the_fields_of_get(void)
         compress_for(&get, "GET", GZIP);
         compress_for(&head, "HEAD", GZIP);
         CU_ASSERT_EQUAL(get.body_size, head.body_size);
-        CU_ASSERT_EQUAL(get.fields_size, head.fields_size);
-        CU_ASSERT_EQUAL(memcmp(get.fields, head.fields, get.fields_size), 0);
+        CU_ASSERT_EQUAL(get.fields.size, head.fields.size);
+        CU_ASSERT_EQUAL(memcmp(get.fields.data, head.fields.data, get.fields.size), 0);
         weir__response_done(&get);
         weir__response_done(&head);
 }
@@ -403,11 +403,11 @@ replies_that_must_not_change_stay_uncompressed(void)
         for (size_t i = 0; i < ARRAY_SIZE(table); i++) {
                 struct weir__response response;
                 fill_response(&response, table[i].status, table[i].size, table[i].fields);
-                size_t fields_size = response.fields_size;
+                size_t fields_size = response.fields.size;
 
                 compress_for(&response, "GET", GZIP);
                 CU_ASSERT_EQUAL(response.body_size, table[i].size);
-                CU_ASSERT_EQUAL(response.fields_size, fields_size);
+                CU_ASSERT_EQUAL(response.fields.size, fields_size);
                 weir__response_done(&response);
         }
 }

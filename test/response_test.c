@@ -78,8 +78,8 @@ white_space_around_a_value_does_not_go_out(void)
 
         CU_ASSERT_EQUAL(weir__response_field(&response, "A", " \t b \t c\t ", false), 0);
         CU_ASSERT_EQUAL(weir__response_field(&response, "D", " \t", false), 0);
-        CU_ASSERT_EQUAL(response.fields_size, strlen("A: b \t c\r\nD: \r\n"));
-        CU_ASSERT_EQUAL(memcmp(response.fields, "A: b \t c\r\nD: \r\n", response.fields_size), 0);
+        CU_ASSERT_EQUAL(response.fields.size, strlen("A: b \t c\r\nD: \r\n"));
+        CU_ASSERT_EQUAL(memcmp(response.fields.data, "A: b \t c\r\nD: \r\n", response.fields.size), 0);
         weir__response_done(&response);
 }
 
@@ -141,7 +141,7 @@ fields_that_frame_the_message_are_the_servers(void)
                 CU_ASSERT_EQUAL(weir__response_field(&response, names[i], "1", false), -EINVAL);
                 CU_ASSERT_EQUAL(weir__response_field(&response, names[i], "1", true), -EINVAL);
         }
-        CU_ASSERT_EQUAL(response.fields_size, 0);
+        CU_ASSERT_EQUAL(response.fields.size, 0);
         CU_ASSERT_EQUAL(weir__response_field(&response, "Dates", "1", false), 0);
         CU_ASSERT_EQUAL(weir__response_field(&response, "Content-Length-X", "1", false), 0);
         weir__response_done(&response);
@@ -158,8 +158,8 @@ set_replaces_every_field_of_that_name_and_no_other(void)
         CU_ASSERT_EQUAL(weir__response_field(&response, "C", "A: x", false), 0);
         CU_ASSERT_EQUAL(weir__response_field(&response, "A", "4", false), 0);
         CU_ASSERT_EQUAL(weir__response_field(&response, "a", "5", true), 0);
-        CU_ASSERT_EQUAL(response.fields_size, strlen("AB: 2\r\nC: A: x\r\na: 5\r\n"));
-        CU_ASSERT_EQUAL(memcmp(response.fields, "AB: 2\r\nC: A: x\r\na: 5\r\n", response.fields_size), 0);
+        CU_ASSERT_EQUAL(response.fields.size, strlen("AB: 2\r\nC: A: x\r\na: 5\r\n"));
+        CU_ASSERT_EQUAL(memcmp(response.fields.data, "AB: 2\r\nC: A: x\r\na: 5\r\n", response.fields.size), 0);
         CU_ASSERT_EQUAL(weir__response_field(&response, "D", "6", true), 0);
         CU_ASSERT(weir__response_has_field(&response, "d"));
         weir__response_done(&response);
@@ -205,7 +205,7 @@ a_large_response_grows(void)
                 CU_ASSERT_EQUAL(weir__response_field(&response, "A", value, false), 0);
         }
         head = head_of(&response, &plain);
-        CU_ASSERT_EQUAL(response.fields_size, 10 * 100005);
+        CU_ASSERT_EQUAL(response.fields.size, 10 * 100005);
         CU_ASSERT_EQUAL(strlen(head),
                         strlen("HTTP/1.1 200 OK\r\nDate: " DATE "\r\nContent-Length: 100000\r\n\r\n") + 10 * 100005);
         free(head);
@@ -447,8 +447,8 @@ fields_and_body_do_not_meet_however_they_grow(void)
                         case 4: append_to_the_body(&response, &shadow, &random); break;
                         default: add_a_field(&response, &shadow, &random);
                         }
-                        wrong += response.fields_size != shadow.fields_size || response.body_size != shadow.body_size ||
-                                 (shadow.fields_size && memcmp(response.fields, shadow.fields, shadow.fields_size) != 0) ||
+                        wrong += response.fields.size != shadow.fields_size || response.body_size != shadow.body_size ||
+                                 (shadow.fields_size && memcmp(response.fields.data, shadow.fields, shadow.fields_size) != 0) ||
                                  (shadow.body_size && memcmp(response.body, shadow.body, shadow.body_size) != 0);
                 }
                 char **body = weir__response_body_to_take(&response);

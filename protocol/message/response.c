@@ -1,7 +1,6 @@
 /* protocol/message/response.c: a response: its fields checked, its head written out.
  *
- * Fields are kept as they go out, so that writing the head is a handful of copies.  A field with a byte that could end a line is
- * refused when it is added.  So no field can smuggle another field or a body.
+ * Fields are kept as they go out, so that writing the head is a handful of copies.
  *
  * Threads: a response belongs to one thread at a time.  No locks. */
 #include <errno.h>
@@ -21,6 +20,12 @@
 /* All but the handler's fields: a status line without a phrase or with the longest, the lines above, a number of 20 digits. */
 #define FIXED_BOUND ((size_t)256)
 
+static struct weir__beside
+beside_fields(const struct weir__response *response)
+{
+        return (struct weir__beside){(char *)response->short_fields, sizeof response->short_fields};
+}
+
 static void
 free_memory(const char *beside, char *memory)
 {
@@ -31,10 +36,10 @@ free_memory(const char *beside, char *memory)
 void
 weir__response_done(struct weir__response *response)
 {
-        free_memory(response->short_fields, response->fields);
+        weir__lines_done(&response->fields, beside_fields(response));
         free_memory(response->short_body, response->body);
-        response->fields = response->body = NULL;
-        response->fields_size = response->fields_room = response->body_size = response->body_room = 0;
+        response->body = NULL;
+        response->body_size = response->body_room = 0;
         response->status = 0;
 }
 
@@ -52,70 +57,10 @@ weir__response_replace_body(struct weir__response *response, char *body, size_t 
         response->body_size = response->body_room = size;
 }
 
-/* Makes room for `more` bytes behind `size`.  A first piece that fits lies in `beside`, in the response; everything else in
- * memory of its own.  Result: 0; -ENOMEM, nothing changed. */
-static int
-make_room(char **buffer, size_t size, size_t *room, size_t more, char *beside, size_t beside_size)
-{
-        size_t wanted = *room > SIZE_MAX / 2 ? SIZE_MAX : 2 * *room;
-        bool is_beside = *buffer == beside;
-        char *grown;
-
-        if (more <= *room - size)
-                return 0;
-        if (!*room && more <= beside_size) {
-                *buffer = beside;
-                *room = beside_size;
-                return 0;
-        }
-        if (more > SIZE_MAX - size)
-                return -ENOMEM;
-        wanted = wanted < size + more ? size + more : wanted;
-        grown = realloc(is_beside ? NULL : *buffer, wanted);
-        if (!grown)
-                return -ENOMEM;
-        if (is_beside)
-                memcpy(grown, beside, size);
-        *buffer = grown;
-        *room = wanted;
-        return 0;
-}
-
-static int
-make_room_for_fields(struct weir__response *response, size_t more)
-{
-        return make_room(&response->fields, response->fields_size, &response->fields_room, more, response->short_fields,
-                         sizeof response->short_fields);
-}
-
-/* The next line of a field from *at on, and its size; NULL when none is left.  *at is then behind it. */
-static char *
-next_line(const struct weir__response *response, const char *name, size_t *at, size_t *size)
-{
-        size_t name_size = strlen(name);
-
-        while (*at < response->fields_size) {
-                char *line = response->fields + *at;
-
-                *size = (size_t)((char *)memchr(line, '\n', response->fields_size - *at) - line) + 1;
-                *at += *size;
-                if (*size > name_size && line[name_size] == ':' && weir__bytes_equal(line, name, name_size))
-                        return line;
-        }
-        return NULL;
-}
-
 void
 weir__response_remove(struct weir__response *response, const char *name)
 {
-        size_t at = 0, size;
-        char *line;
-
-        while ((line = next_line(response, name, &at, &size))) {
-                memmove(line, line + size, response->fields_size - at);
-                response->fields_size -= size;
-                at -= size;
-        }
+        weir__lines_remove(&response->fields, name);
 }
 
 /* The fields that frame the message are the server's. */
@@ -126,77 +71,43 @@ is_reserved(const char *name, size_t size)
                WEIR__BYTES_ARE(name, size, "connection") || WEIR__BYTES_ARE(name, size, "date");
 }
 
-static void
-append_line(struct weir__response *response, const char *name, size_t name_size, const char *value, size_t value_size)
-{
-        char *out = response->fields + response->fields_size;
-
-        memcpy(out, name, name_size);
-        memcpy(out + name_size, ": ", 2);
-        memcpy(out + name_size + 2, value, value_size);
-        memcpy(out + name_size + 2 + value_size, "\r\n", 2);
-        response->fields_size += name_size + value_size + 4;
-}
-
 int
 weir__response_field(struct weir__response *response, const char *name, const char *value, bool should_replace)
 {
-        size_t name_size, value_size;
-        int r;
-
-        if (!name || !value)
+        if (name && is_reserved(name, strlen(name)))
                 return -EINVAL;
-        name_size = strlen(name);
-        value_size = strlen(value);
-        if (name_size == 0 || weir__bytes_span(name, name_size, WEIR__BYTE_TOKEN) < name_size || is_reserved(name, name_size) ||
-            weir__bytes_span(value, value_size, WEIR__BYTE_VALUE) < value_size)
-                return -EINVAL;
-        weir__bytes_trim(&value, &value_size);
-        r = make_room_for_fields(response, name_size + value_size + 4);
-        if (r < 0)
-                return r;
-        if (should_replace)
-                weir__response_remove(response, name);
-        append_line(response, name, name_size, value, value_size);
-        return 0;
+        return weir__lines_add(&response->fields, name, value, should_replace, beside_fields(response));
 }
 
 bool
 weir__response_has_field(const struct weir__response *response, const char *name)
 {
-        size_t at = 0, size;
-
-        return next_line(response, name, &at, &size);
+        return weir__lines_have(&response->fields, name);
 }
 
 bool
 weir__response_next(const struct weir__response *response, const char *name, size_t *at, const char **value, size_t *size)
 {
-        size_t line_size, before = strlen(name) + 2;
-        const char *line = next_line(response, name, at, &line_size);
-
-        if (!line)
-                return false;
-        *value = line + before;
-        *size = line_size - before - 2;
-        return true;
+        return weir__lines_next(&response->fields, name, at, value, size);
 }
 
 int
 weir__response_wrap(struct weir__response *response, const char *name, const char *before, const char *behind)
 {
+        struct weir__lines *lines = &response->fields;
         size_t before_size = strlen(before), behind_size = strlen(behind), end = 0, size;
         const char *value;
-        int r = make_room_for_fields(response, before_size + behind_size);
+        int r = weir__lines_make_room(&lines->data, lines->size, &lines->room, before_size + behind_size,
+                                      beside_fields(response));
 
         if (r < 0 || !weir__response_next(response, name, &end, &value, &size))
                 return r;
-        char *at = response->fields + (value - response->fields);
-        memmove(at + before_size + size + behind_size, at + size, response->fields_size - (size_t)(at + size - response->fields));
+        char *at = lines->data + (value - lines->data);
+        memmove(at + before_size + size + behind_size, at + size, lines->size - (size_t)(at + size - lines->data));
         memmove(at + before_size, at, size);
         memcpy(at, before, before_size);
         memcpy(at + before_size + size, behind, behind_size);
-        response->fields_size += before_size + behind_size;
+        lines->size += before_size + behind_size;
         return 0;
 }
 
@@ -209,8 +120,8 @@ weir__response_append(struct weir__response *response, const void *data, size_t 
                 return 0;
         if (!data)
                 return -EINVAL;
-        r = make_room(&response->body, response->body_size, &response->body_room, size, response->short_body,
-                      sizeof response->short_body);
+        r = weir__lines_make_room(&response->body, response->body_size, &response->body_room, size,
+                                  (struct weir__beside){response->short_body, sizeof response->short_body});
         if (r < 0)
                 return r;
         memcpy(response->body + response->body_size, data, size);
@@ -248,7 +159,7 @@ weir__response_has_body(const struct weir__response *response, const struct weir
 size_t
 weir__response_head_bound(const struct weir__response *response)
 {
-        return FIXED_BOUND + response->fields_size;
+        return FIXED_BOUND + response->fields.size;
 }
 
 static inline char *
@@ -337,8 +248,8 @@ weir__response_head(const struct weir__response *response, const struct weir__fr
         out = PUT(out, CONTINUED);
         out = put(out, framing->date, WEIR__HTTP_DATE_SIZE);
         out = PUT(out, "\r\n");
-        if (response->fields_size > 0)
-                out = put(out, response->fields, response->fields_size);
+        if (response->fields.size > 0)
+                out = put(out, response->fields.data, response->fields.size);
         out = put_end(out, response, framing, status);
         if (framing->end == WEIR__END_OF_HTTP) {
                 /* `Connection` is said */

@@ -6,6 +6,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "protocol/text/lines.h"
+
 /* The whole interim response to a request with is_continue_expected. */
 #define WEIR__HTTP_CONTINUE "HTTP/1.1 100 Continue\r\n\r\n"
 
@@ -15,8 +17,7 @@
 
 /* Fields and body that a handler builds.  All zero is an empty 200.  It stays where it is: it may point into itself. */
 struct weir__response {
-        char *fields; /* "Name: value\r\n" lines, one after another, as they go out */
-        size_t fields_size, fields_room;
+        struct weir__lines fields;
         char *body;
         size_t body_size, body_room;
         int status; /* 0 stands for 200 */
