@@ -20,12 +20,9 @@ ops_of(const struct weir__io_task *io)
 void
 weir__io_complete(struct weir__io_task *io, int status)
 {
-        uint32_t pending = WEIR__PENDING;
-
         io->is_linked = false;
         io->task.status = status;
-        if (atomic_compare_exchange_strong_explicit(&io->task.word, &pending, WEIR__READY, memory_order_acq_rel,
-                                                    memory_order_acquire))
+        if (weir__io_claim(io))
                 weir__deliver(weir__poller_at(io->task.poller), &io->task.work);
 }
 
@@ -51,12 +48,17 @@ try_it(struct weir__io_task *io)
 static bool
 try_first(struct weir__io_task *io)
 {
+        const struct weir__io_ops *ops = ops_of(io);
+
         io->is_tried = true;
         int status = try_it(io);
-        if (!io->is_linked)
+        if (!io->is_linked) {
                 io->task.status = status;
-        else if (begin_to_wait(io))
+        } else if (begin_to_wait(io)) {
+                if (ops->waits)
+                        ops->waits(io);
                 return true;
+        }
         if (!io->task.done)
                 return false;
         weir__deliver(weir__poller_at(io->task.poller), &io->task.work); /* the work that calls back may be demoted */
@@ -101,6 +103,23 @@ weir__io_function(const struct weir__work *work)
 }
 
 /* -- any thread -- */
+
+bool
+weir__io_claim(struct weir__io_task *io)
+{
+        uint32_t pending = WEIR__PENDING;
+
+        return atomic_compare_exchange_strong_explicit(&io->task.word, &pending, WEIR__READY, memory_order_acq_rel,
+                                                       memory_order_acquire);
+}
+
+void
+weir__io_try_again(struct weir__io_task *io, unsigned poller)
+{
+        io->is_linked = io->is_tried = false;
+        io->task.poller = (uint8_t)poller;
+        weir__deliver(weir__poller_at(poller), &io->task.work);
+}
 
 void
 weir__io_start(struct weir_task *task)

@@ -8,7 +8,10 @@
  * the task's work to that poller.  There the kind's `try` does at once what the task wants, or links the task where it waits.
  *
  * The work of a PENDING task is in no list.  The thread that changes PENDING, by an end or a cancel, delivers the work, once.  A
- * cancel at any other time only sets its flag, and the work finds it.  The work always runs on the poller of the task. */
+ * cancel at any other time only sets its flag, and the work finds it.  The work always runs on the poller of the task.
+ *
+ * A task that waits at something of all pollers may be claimed by any thread, which then tries it again, on another poller
+ * perhaps: weir__io_claim. */
 #ifndef WEIR_IO_IO_TASK_H
 #define WEIR_IO_IO_TASK_H
 
@@ -37,6 +40,9 @@ struct weir__io_ops {
          * Result:  the status of the task, unless it waits. */
         int (*try)(struct weir__io_task *task);
 
+        /* It waits from now on, where other threads may find it.  It may be gone before this returns.  Owner.  NULL: nothing. */
+        void (*waits)(struct weir__io_task *task);
+
         /* A task that waits was cancelled: it leaves its place, and gives up what it has not done.  Owner. */
         void (*withdraw)(struct weir__io_task *task);
 
@@ -53,6 +59,11 @@ struct weir__io_ops {
 
 /* A task that waits has ended, and is in no list any more.  Nothing happens if a cancel was faster.  Owner. */
 void weir__io_complete(struct weir__io_task *task, int status);
+
+/* A task that waits is tried again, perhaps on another poller.  Any thread: the first function, which returns false when a cancel
+ * was faster, makes the task the caller's; the second one gives it to that poller. */
+bool weir__io_claim(struct weir__io_task *task);
+void weir__io_try_again(struct weir__io_task *task, unsigned poller);
 
 /* -- for the tables of kinds -- */
 

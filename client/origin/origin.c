@@ -1,0 +1,245 @@
+/* client/origin/origin.c: the life of origins, and the table in which they are found.
+ *
+ * Threads: any.
+ * Locks:   the client's guards the table.
+ *
+ * The table has no reference.  Whoever drops the last one does so under the lock, and takes the origin out of the table. */
+#include "client/origin/origin.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "kernel/data/siphash.h"
+#include "kernel/loop/pollers.h"
+
+static struct weir__origin *
+origin_of(struct weir__link *link)
+{
+        return weir__container_of(link, struct weir__origin, link);
+}
+
+/* -- references -- */
+
+void
+weir__origin_keep(struct weir__origin *origin)
+{
+        atomic_fetch_add_explicit(&origin->references, 1, memory_order_relaxed);
+}
+
+static void
+free_origin(struct weir__origin *origin)
+{
+        struct weir_client *client = origin->client;
+
+        free(origin->address);
+        free(origin->name);
+        free(origin);
+        weir__client_drop(client);
+}
+
+void
+weir__origin_drop(struct weir__origin *origin)
+{
+        struct weir_client *client = origin->client;
+        uint32_t references = atomic_load_explicit(&origin->references, memory_order_relaxed);
+
+        while (references > 1)
+                if (atomic_compare_exchange_weak_explicit(&origin->references, &references, references - 1, memory_order_acq_rel,
+                                                          memory_order_relaxed))
+                        return;
+        weir__lock(&client->lock);
+        bool is_last = atomic_fetch_sub_explicit(&origin->references, 1, memory_order_acq_rel) == 1;
+        if (is_last && weir__link_is_used(&origin->link)) {
+                weir__link_remove(&origin->link);
+                client->origin_count--;
+        }
+        weir__unlock(&client->lock);
+        if (is_last)
+                free_origin(origin);
+}
+
+/* -- the table -- */
+
+static uint64_t
+hash_of(const struct weir_client *client, bool is_secure, const char *address)
+{
+        return weir__siphash(client->key, address, strlen(address)) ^ (is_secure ? 1 : 0);
+}
+
+static struct weir__list *
+bucket_of(const struct weir_client *client, uint64_t hash)
+{
+        return &client->buckets[hash & (client->bucket_count - 1)];
+}
+
+/* Twice as many buckets, or the first ones.  Without memory it stays as it is. */
+static void
+grow(struct weir_client *client)
+{
+        size_t before = client->bucket_count, count = before ? 2 * before : WEIR__ORIGIN_BUCKETS;
+        struct weir__list *old = client->buckets, *buckets = calloc(count, sizeof *buckets);
+
+        if (!buckets)
+                return;
+        client->buckets = buckets;
+        client->bucket_count = count;
+        for (size_t i = 0; i < before; i++)
+                for (struct weir__link *link; (link = weir__list_first(&old[i]));) {
+                        weir__link_remove(link);
+                        weir__list_append(bucket_of(client, origin_of(link)->hash), link);
+                }
+        free(old);
+}
+
+static struct weir__origin *
+find(const struct weir_client *client, uint64_t hash, bool is_secure, const char *address)
+{
+        struct weir__list *bucket = client->buckets ? bucket_of(client, hash) : NULL;
+
+        for (struct weir__link *link = bucket ? weir__list_first(bucket) : NULL; link; link = weir__list_next(bucket, link)) {
+                struct weir__origin *origin = origin_of(link);
+
+                if (origin->hash == hash && origin->is_secure == is_secure && strcmp(origin->address, address) == 0)
+                        return origin;
+        }
+        return NULL;
+}
+
+static struct weir__origin *
+make(struct weir_client *client, const struct weir__origin_ops *ops, uint64_t hash, bool is_secure, const char *address)
+{
+        static const struct weir__work_ops look_ops = {.run = weir__pool_run_look};
+        unsigned pollers = weir__pollers_count();
+        struct weir__origin *origin = calloc(1, sizeof *origin + pollers * sizeof *origin->branches);
+
+        if (!origin)
+                return NULL;
+        atomic_init(&origin->references, 1);
+        origin->client = client;
+        origin->ops = ops;
+        origin->hash = hash;
+        origin->is_secure = is_secure;
+        origin->branch_count = pollers;
+        weir__lock_init(&origin->lock, WEIR__RANK_LEAF);
+        for (unsigned i = 0; i < pollers; i++) {
+                origin->branches[i].origin = origin;
+                origin->branches[i].poller = (uint8_t)i;
+                origin->branches[i].look.ops = &look_ops;
+        }
+        origin->address = strdup(address);
+        if (!origin->address || asprintf(&origin->name, "%s://%s", is_secure ? "https" : "http", address) < 0) {
+                free(origin->address);
+                free(origin);
+                return NULL;
+        }
+        weir__client_keep(client);
+        return origin;
+}
+
+/* Under the lock.  An origin of an earlier runtime has another number of branches, perhaps; its connections are gone. */
+static struct weir__origin *
+find_usable(struct weir_client *client, uint64_t hash, bool is_secure, const char *address)
+{
+        struct weir__origin *origin = find(client, hash, is_secure, address);
+
+        if (!origin || origin->branch_count == weir__pollers_count())
+                return origin;
+        weir__link_remove(&origin->link);
+        client->origin_count--;
+        return NULL;
+}
+
+struct weir__origin *
+weir__origin_of(struct weir_client *client, const struct weir__origin_ops *ops, bool is_secure, const char *address)
+{
+        uint64_t hash = hash_of(client, is_secure, address);
+        struct weir__origin *origin, *made = NULL;
+
+        for (;;) {
+                weir__lock(&client->lock);
+                origin = find_usable(client, hash, is_secure, address);
+                if (origin)
+                        weir__origin_keep(origin);
+                else if (made && client->origin_count >= client->bucket_count)
+                        grow(client);
+                if (!origin && made && client->buckets) {
+                        weir__list_append(bucket_of(client, hash), &made->link);
+                        client->origin_count++;
+                        origin = made;
+                        made = NULL;
+                }
+                weir__unlock(&client->lock);
+                if (origin || made)
+                        break;
+                made = make(client, ops, hash, is_secure, address);
+                if (!made)
+                        return NULL;
+        }
+        if (made)
+                free_origin(made);
+        return origin;
+}
+
+/* -- what it is -- */
+
+static unsigned
+count_idle(const struct weir__origin *origin)
+{
+        unsigned count = 0;
+
+        for (unsigned i = 0; i < origin->branch_count; i++)
+                count += atomic_load_explicit(&origin->branches[i].idle_count, memory_order_relaxed);
+        return count;
+}
+
+void
+weir__origin_describe(struct weir__origin *origin, char *out, size_t room)
+{
+        unsigned connections = atomic_load_explicit(&origin->connections, memory_order_relaxed), idle = count_idle(origin);
+
+        snprintf(out, room, "%s (%u busy, %u wait)", origin->name, idle < connections ? connections - idle : 0,
+                 atomic_load_explicit(&origin->waiting, memory_order_relaxed));
+}
+
+static void
+look(struct weir__origin *origin, void *context)
+{
+        (void)context;
+        for (unsigned i = 0; i < origin->branch_count; i++)
+                weir__pool_look(&origin->branches[i]);
+}
+
+static void
+count(struct weir__origin *origin, void *context)
+{
+        struct weir_client_stats *stats = context;
+
+        stats->connections += atomic_load_explicit(&origin->connections, memory_order_relaxed);
+        stats->waiting += atomic_load_explicit(&origin->waiting, memory_order_relaxed);
+        stats->idle += count_idle(origin);
+}
+
+/* Under the lock no origin is freed. */
+static void
+for_each(struct weir_client *client, void visit(struct weir__origin *origin, void *context), void *context)
+{
+        weir__lock(&client->lock);
+        for (size_t i = 0; i < client->bucket_count; i++)
+                for (struct weir__link *link = weir__list_first(&client->buckets[i]); link;
+                     link = weir__list_next(&client->buckets[i], link))
+                        visit(origin_of(link), context);
+        weir__unlock(&client->lock);
+}
+
+void
+weir__origins_look(struct weir_client *client)
+{
+        for_each(client, look, NULL);
+}
+
+void
+weir__origins_count(struct weir_client *client, struct weir_client_stats *stats)
+{
+        for_each(client, count, stats);
+}

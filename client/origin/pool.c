@@ -1,0 +1,398 @@
+/* client/origin/pool.c: who gets a connection.
+ *
+ * Threads: a branch belongs to the owner of its poller.  The queue is for all.
+ * Locks:   the origin's, a leaf, guards the queue.  A request finds an idle connection of its own poller without it.
+ *
+ * The counts of idle, waiting and open are sequentially consistent: see origin.h and test/model/pool.pml. */
+#include <errno.h>
+#include <stdlib.h>
+
+#include "client/origin/origin.h"
+#include "kernel/base/phase.h"
+#include "kernel/runtime/runtime.h"
+#include "kernel/worker/deliver.h"
+
+static struct weir__seeker *
+seeker_of(struct weir__link *link)
+{
+        return weir__container_of(link, struct weir__seeker, link);
+}
+
+static struct weir__pooled *
+first_idle(const struct weir__branch *branch)
+{
+        struct weir__link *link = weir__list_first(&branch->idle);
+
+        return link ? weir__container_of(link, struct weir__pooled, idle) : NULL;
+}
+
+void
+weir__pool_take_off(struct weir__pooled *connection)
+{
+        if (!weir__link_is_used(&connection->idle))
+                return;
+        weir__link_remove(&connection->idle);
+        atomic_fetch_sub(&connection->branch->idle_count, 1);
+}
+
+struct weir__pooled *
+weir__pool_get(struct weir__branch *branch)
+{
+        struct weir__pooled *connection = first_idle(branch);
+
+        if (!connection || atomic_load(&branch->origin->waiting))
+                return NULL;
+        weir__pool_take_off(connection);
+        return connection;
+}
+
+/* -- the queue -- */
+
+/* Under the lock.  Returns whether it was there. */
+static bool
+leave_queue(struct weir__origin *origin, struct weir__seeker *seeker)
+{
+        if (!seeker->is_waiting)
+                return false;
+        weir__link_remove(&seeker->link);
+        seeker->is_waiting = false;
+        atomic_fetch_sub(&origin->waiting, 1);
+        return true;
+}
+
+/* Takes the first seeker off the queue that can have a connection of that poller.  Returns NULL when there is none.  A seeker
+ * that stays on another poller gets a place in the place of the connection: *must_close. */
+static struct weir__seeker *
+take_first(struct weir__origin *origin, unsigned poller, bool *must_close, unsigned *other)
+{
+        struct weir__seeker *taken = NULL;
+
+        *must_close = false;
+        weir__lock(&origin->lock);
+        for (struct weir__link *link = weir__list_first(&origin->queue), *next; link && !taken && !*must_close; link = next) {
+                struct weir__seeker *seeker = seeker_of(link);
+
+                next = weir__list_next(&origin->queue, link);
+                if (seeker->is_fixed && seeker->poller != poller) {
+                        *must_close = !seeker->has_dial;
+                        *other = seeker->poller;
+                        seeker->has_dial = true;
+                        continue;
+                }
+                (void)leave_queue(origin, seeker);
+                if (seeker->ops->claim(seeker))
+                        taken = seeker;
+        }
+        weir__unlock(&origin->lock);
+        return taken;
+}
+
+/* Gives idle connections to those who wait. */
+static void
+serve(struct weir__branch *branch)
+{
+        struct weir__origin *origin = branch->origin;
+        struct weir__pooled *connection;
+
+        while (atomic_load(&origin->waiting) && (connection = first_idle(branch))) {
+                bool must_close;
+                unsigned other;
+                struct weir__seeker *seeker = take_first(origin, branch->poller, &must_close, &other);
+
+                if (must_close) {
+                        weir__pool_take_off(connection);
+                        origin->ops->close(connection);
+                        weir__pool_look(weir__origin_branch(origin, other));
+                        continue;
+                }
+                if (!seeker)
+                        return;
+                weir__pool_take_off(connection);
+                connection->is_reserved = true;
+                seeker->connection = connection;
+                seeker->ops->granted(seeker, branch->poller);
+        }
+}
+
+/* -- dials -- */
+
+/* Takes a place below the limit. */
+static bool
+take_place(struct weir__origin *origin)
+{
+        unsigned connections = atomic_load(&origin->connections);
+
+        do {
+                if (connections >= origin->client->config.connections)
+                        return false;
+        } while (!atomic_compare_exchange_weak(&origin->connections, &connections, connections + 1));
+        return true;
+}
+
+/* The number that the next seeker gets: those before it wait already. */
+static uint64_t
+tickets_so_far(struct weir__origin *origin)
+{
+        weir__lock(&origin->lock);
+        uint64_t next = origin->next_ticket;
+        weir__unlock(&origin->lock);
+        return next;
+}
+
+/* Of those who waited when the dial began, the first fails with it.  Result: it is claimed; or NULL. */
+static struct weir__seeker *
+take_failing(struct weir__origin *origin, uint64_t ticket)
+{
+        struct weir__seeker *taken = NULL;
+
+        weir__lock(&origin->lock);
+        for (struct weir__link *link; !taken && (link = weir__list_first(&origin->queue));) {
+                struct weir__seeker *seeker = seeker_of(link);
+
+                if (seeker->ticket >= ticket)
+                        break;
+                (void)leave_queue(origin, seeker);
+                if (seeker->ops->claim(seeker))
+                        taken = seeker;
+        }
+        weir__unlock(&origin->lock);
+        return taken;
+}
+
+/* A dial of the branch is over: those who stay on this poller have none any more. */
+static void
+note_dial_ended(struct weir__branch *branch)
+{
+        struct weir__origin *origin = branch->origin;
+
+        weir__lock(&origin->lock);
+        for (struct weir__link *link = weir__list_first(&origin->queue); link; link = weir__list_next(&origin->queue, link))
+                if (seeker_of(link)->poller == branch->poller)
+                        seeker_of(link)->has_dial = false;
+        weir__unlock(&origin->lock);
+        atomic_fetch_sub(&origin->dials, 1);
+}
+
+static void
+fail_dial(struct weir__branch *branch, uint64_t ticket, int status, uint8_t stage, char *problem)
+{
+        struct weir__seeker *seeker = take_failing(branch->origin, ticket);
+
+        if (seeker) {
+                seeker->failure = status;
+                seeker->stage = stage;
+                seeker->problem = problem;
+                seeker->ops->granted(seeker, seeker->poller);
+        } else {
+                free(problem);
+        }
+        note_dial_ended(branch);
+        atomic_fetch_sub(&branch->origin->connections, 1);
+}
+
+/* As many dials as seekers, if the limit permits. */
+static void
+dial_more(struct weir__branch *branch)
+{
+        struct weir__origin *origin = branch->origin;
+
+        while (atomic_load(&origin->dials) < atomic_load(&origin->waiting) && take_place(origin)) {
+                uint64_t ticket = tickets_so_far(origin);
+
+                atomic_fetch_add(&origin->dials, 1);
+                int failed = weir__phase_is_stopping() ? -ESHUTDOWN : origin->ops->dial(branch, ticket);
+                if (failed)
+                        fail_dial(branch, ticket, failed, WEIR_HTTP_CONNECTING, NULL);
+        }
+}
+
+/* There is a free place, or fewer dials than before: on the poller of the first who waits another dial may begin. */
+static void
+dial_for_first(struct weir__branch *branch)
+{
+        struct weir__origin *origin = branch->origin;
+        unsigned poller = branch->poller;
+
+        if (!atomic_load(&origin->waiting))
+                return;
+        weir__lock(&origin->lock);
+        struct weir__link *link = weir__list_first(&origin->queue);
+        if (link)
+                poller = seeker_of(link)->poller;
+        weir__unlock(&origin->lock);
+        if (poller == branch->poller)
+                dial_more(branch);
+        else
+                weir__pool_look(weir__origin_branch(origin, poller));
+}
+
+void
+weir__pool_gone(struct weir__branch *branch)
+{
+        atomic_fetch_sub(&branch->origin->connections, 1);
+        dial_for_first(branch);
+}
+
+void
+weir__pool_dial_failed(struct weir__branch *branch, uint64_t ticket, int status, uint8_t stage, char *problem)
+{
+        fail_dial(branch, ticket, status, stage, problem);
+        dial_for_first(branch);
+}
+
+void
+weir__pool_dialled(struct weir__pooled *connection)
+{
+        note_dial_ended(connection->branch);
+        weir__pool_put(connection);
+}
+
+/* -- idle connections -- */
+
+void
+weir__pool_put(struct weir__pooled *connection)
+{
+        struct weir__branch *branch = connection->branch;
+
+        connection->is_reserved = false;
+        weir__list_prepend(&branch->idle, &connection->idle);
+        atomic_fetch_add(&branch->idle_count, 1);
+        serve(branch);
+}
+
+/* A poller with an idle connection; or that of the branch. */
+static unsigned
+find_idle(const struct weir__branch *branch)
+{
+        const struct weir__origin *origin = branch->origin;
+
+        for (unsigned i = 1; i < origin->branch_count; i++) {
+                unsigned poller = (branch->poller + i) % origin->branch_count;
+
+                if (atomic_load(&origin->branches[poller].idle_count))
+                        return poller;
+        }
+        return branch->poller;
+}
+
+/* Returns whether it is on its way to another poller, or has been cancelled. */
+static bool
+hand_over(struct weir__branch *branch, struct weir__seeker *seeker)
+{
+        if (seeker->is_fixed || seeker->was_handed || atomic_load(&branch->origin->waiting))
+                return false;
+        unsigned poller = find_idle(branch);
+        if (poller == branch->poller)
+                return false;
+        if (!seeker->ops->claim(seeker))
+                return true;
+        seeker->was_handed = true;
+        seeker->ops->granted(seeker, poller);
+        return true;
+}
+
+void
+weir__pool_wait(struct weir__branch *branch, struct weir__seeker *seeker)
+{
+        struct weir__origin *origin = branch->origin;
+
+        if (hand_over(branch, seeker))
+                return;
+        weir__origin_keep(origin); /* the seeker's reference may go with it */
+        seeker->poller = branch->poller;
+        weir__lock(&origin->lock);
+        seeker->ticket = origin->next_ticket++;
+        seeker->is_waiting = true;
+        seeker->has_dial = seeker->is_fixed && atomic_load(&origin->connections) < origin->client->config.connections;
+        weir__list_append(&origin->queue, &seeker->link);
+        atomic_fetch_add(&origin->waiting, 1);
+        weir__unlock(&origin->lock);
+        serve(branch);
+        unsigned other = find_idle(branch);
+        if (other != branch->poller)
+                weir__pool_look(weir__origin_branch(origin, other));
+        dial_more(branch);
+        weir__origin_drop(origin);
+}
+
+/* Dials that nobody waits for end. */
+static void
+note_left(struct weir__origin *origin)
+{
+        if (!atomic_load(&origin->dials) || atomic_load(&origin->waiting))
+                return;
+        for (unsigned i = 0; i < origin->branch_count; i++)
+                weir__pool_look(&origin->branches[i]);
+}
+
+bool
+weir__pool_leave(struct weir__branch *branch, struct weir__seeker *seeker)
+{
+        weir__lock(&branch->origin->lock);
+        bool was_waiting = leave_queue(branch->origin, seeker);
+        weir__unlock(&branch->origin->lock);
+        note_left(branch->origin);
+        return was_waiting;
+}
+
+struct weir__seeker *
+weir__pool_leave_late(struct weir__branch *branch, struct weir__seeker **place)
+{
+        weir__lock(&branch->origin->lock);
+        struct weir__seeker *seeker = *place;
+        *place = NULL;
+        if (seeker)
+                (void)leave_queue(branch->origin, seeker);
+        weir__unlock(&branch->origin->lock);
+        note_left(branch->origin);
+        return seeker;
+}
+
+/* -- looks -- */
+
+/* Those that nobody may use any more. */
+static void
+close_idle(struct weir__branch *branch)
+{
+        const struct weir_client *client = branch->origin->client;
+        unsigned generation = atomic_load_explicit(&client->generation, memory_order_relaxed);
+
+        for (struct weir__link *link = weir__list_first(&branch->idle), *next; link; link = next) {
+                struct weir__pooled *connection = weir__container_of(link, struct weir__pooled, idle);
+
+                next = weir__list_next(&branch->idle, link);
+                if (weir__client_is_used(client) && connection->generation == generation)
+                        continue;
+                weir__pool_take_off(connection);
+                branch->origin->ops->close(connection);
+        }
+}
+
+void
+weir__pool_run_look(struct weir__work *work)
+{
+        struct weir__branch *branch = weir__container_of(work, struct weir__branch, look);
+        struct weir__origin *origin = branch->origin;
+
+        atomic_store(&branch->is_look_due, false);
+        serve(branch);
+        dial_more(branch);
+        if (!atomic_load(&origin->waiting))
+                origin->ops->cancel_dials(branch);
+        close_idle(branch);
+        weir__origin_drop(origin);
+        weir__runtime_leave();
+}
+
+void
+weir__pool_look(struct weir__branch *branch)
+{
+        if (atomic_exchange(&branch->is_look_due, true))
+                return;
+        if (weir__runtime_enter() != 0) {
+                atomic_store(&branch->is_look_due, false);
+                return;
+        }
+        weir__origin_keep(branch->origin);
+        weir__deliver(weir__poller_at(branch->poller), &branch->look);
+}

@@ -1,0 +1,269 @@
+/* client/request/configure.c: requests are made, and changed before their start.
+ *
+ * Threads: any; a request has one owner until it is consumed. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "client/request/request.h"
+#include "kernel/observe/log.h"
+#include "protocol/text/bytes.h"
+
+static const struct weir__beside nothing_beside = {NULL, 0};
+
+/* -- making -- */
+
+/* A constant for the usual ones, which may be sent twice but for the last two. */
+static const char *
+known_method(const char *method, bool *is_idempotent)
+{
+        static const char *const known[] = {"GET", "HEAD", "PUT", "DELETE", "OPTIONS", "TRACE", "POST", "PATCH"};
+
+        for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+                if (strcmp(method, known[i]) == 0) {
+                        *is_idempotent = i < 6;
+                        return known[i];
+                }
+        return NULL;
+}
+
+static int
+set_method(struct weir__request *request, const char *method)
+{
+        if (!method || !method[0] || weir__bytes_span(method, strlen(method), WEIR__BYTE_TOKEN) < strlen(method))
+                return weir__log_refusal("weir_http_request_new: the method: expected a token such as GET");
+        if (strcmp(method, "CONNECT") == 0)
+                return weir__log_refusal("weir_http_request_new: CONNECT is for proxies, which the settings of a client name");
+        const char *known = known_method(method, &request->is_idempotent);
+        request->own_method = known ? NULL : strdup(method);
+        request->method = known ? known : request->own_method;
+        return request->method ? 0 : -ENOMEM;
+}
+
+static int
+set_url(struct weir__request *request, const char *text)
+{
+        struct weir_url_problem problem = {0, ""};
+
+        request->url = weir_url_parse(text, &problem);
+        if (!request->url && errno == ENOMEM)
+                return -ENOMEM;
+        if (!request->url)
+                return weir__log_refusal("weir_http_request_new: the URL, at byte %zu: %s", problem.at, problem.text);
+        const char *scheme = weir_url_scheme(request->url);
+        if (strcmp(scheme, "http") != 0 && strcmp(scheme, "https") != 0)
+                return weir__log_refusal("weir_http_request_new: the URL has the scheme %s: expected http or https", scheme);
+        if (weir_url_port(request->url) == 0)
+                return weir__log_refusal("weir_http_request_new: the URL has the port 0: expected 1 to 65535");
+        return 0;
+}
+
+static void
+set_limits(struct weir__request *request)
+{
+        const struct weir_client_config *config = &request->client->config;
+
+        request->redirects = config->redirects;
+        request->max_body = config->max_body;
+        request->limit = config->limit;
+        request->keeps_coding = config->keep_coding;
+        request->call.max_head = (uint32_t)config->max_head;
+        request->call.send_limit = config->send_limit;
+        request->call.first_byte_limit = config->first_byte_limit;
+        request->call.between_limit = config->between_limit;
+}
+
+weir_task *
+weir_client_request_new(weir_client *client, const char *method, const char *url, weir_task_fn *done, void *context)
+{
+        struct weir__request *request = weir__alloc(sizeof *request);
+
+        if (!request)
+                return NULL;
+        memset(request, 0, sizeof *request);
+        weir__task_init(&request->io.task, &weir__request_ops.task, sizeof *request, done, context);
+        request->client = weir_client_ref(client);
+        int fault = client ? set_method(request, method) : -ENOMEM;
+        fault = fault ? fault : set_url(request, url);
+        if (client)
+                set_limits(request);
+        if (fault == -ENOMEM && client) {
+                weir_task_dismiss(&request->io.task);
+                return NULL;
+        }
+        if (fault)
+                weir__task_poison(&request->io.task, fault);
+        return &request->io.task;
+}
+
+weir_task *
+weir_http_request_new(const char *method, const char *url, weir_task_fn *done, void *context)
+{
+        weir_client *client = weir_client_default();
+
+        return client ? weir_client_request_new(client, method, url, done, context) : NULL;
+}
+
+weir_task *
+weir_http_get_new(const char *url, weir_task_fn *done, void *context)
+{
+        return weir_http_request_new("GET", url, done, context);
+}
+
+/* -- changing -- */
+
+/* A failure of a change is that of the start, too: so nobody has to look. */
+static int
+note(struct weir__request *request, int failed)
+{
+        if (failed)
+                weir__task_poison(&request->io.task, failed);
+        return failed;
+}
+
+static int
+add_header(weir_task *task, const char *name, const char *value, bool should_replace, const char *call)
+{
+        struct weir__request *request = weir__request_of(task);
+
+        if (!request)
+                return -EINVAL;
+        if (name && weir__request_is_reserved(name, strlen(name)))
+                return note(request, weir__log_refusal("%s: the field %s is the library's", call, name));
+        int failed = weir__lines_add(&request->fields, name, value, should_replace, nothing_beside);
+        if (failed == -EINVAL)
+                weir__log_refusal("%s: expected a token as the name, and a value without control characters", call);
+        return note(request, failed);
+}
+
+int
+weir_http_request_set_header(weir_task *request, const char *name, const char *value)
+{
+        return add_header(request, name, value, true, "weir_http_request_set_header");
+}
+
+int
+weir_http_request_add_header(weir_task *request, const char *name, const char *value)
+{
+        return add_header(request, name, value, false, "weir_http_request_add_header");
+}
+
+/* Takes away the body that it had.  Result: 0; that of the type. */
+static int
+begin_body(struct weir__request *request, const char *type)
+{
+        if (request->content_kind == WEIR__BODY_COPY)
+                free(request->content);
+        request->content = NULL;
+        request->content_size = request->content_at = 0;
+        request->content_kind = WEIR__BODY_NONE;
+        return type ? weir__lines_add(&request->fields, "Content-Type", type, true, nothing_beside) : 0;
+}
+
+int
+weir_http_request_set_body(weir_task *task, const void *data, size_t size, const char *type)
+{
+        struct weir__request *request = weir__request_of(task);
+
+        if (!request)
+                return -EINVAL;
+        int failed = begin_body(request, type);
+        if (failed || (size && !data))
+                return note(request, failed ? failed : -EINVAL);
+        request->content = malloc(size + !size);
+        if (!request->content)
+                return note(request, -ENOMEM);
+        if (size)
+                memcpy(request->content, data, size);
+        request->content_size = size;
+        request->content_kind = WEIR__BODY_COPY;
+        return 0;
+}
+
+int
+weir_http_request_lend_body(weir_task *task, const void *data, size_t size, const char *type)
+{
+        struct weir__request *request = weir__request_of(task);
+
+        if (!request)
+                return -EINVAL;
+        int failed = begin_body(request, type);
+        if (failed || (size && !data))
+                return note(request, failed ? failed : -EINVAL);
+        request->content = (char *)data; /* it is only read */
+        request->content_size = size;
+        request->content_kind = WEIR__BODY_LENT;
+        return 0;
+}
+
+int
+weir_http_request_set_body_file(weir_task *task, int file, uint64_t offset, uint64_t size, const char *type)
+{
+        struct weir__request *request = weir__request_of(task);
+        struct stat status;
+
+        if (!request)
+                return -EINVAL;
+        int failed = begin_body(request, type);
+        if (!failed && fstat(file, &status) < 0)
+                failed = -EINVAL;
+        if (failed)
+                return note(request, failed);
+        uint64_t end = (uint64_t)status.st_size;
+        request->content_size = size != UINT64_MAX ? size : offset < end ? end - offset : 0;
+        request->content_at = offset;
+        request->file = file;
+        request->content_kind = WEIR__BODY_FILE;
+        return 0;
+}
+
+int
+weir_http_request_set_limit(weir_task *task, enum weir_http_limit which, weir_nsec limit)
+{
+        struct weir__request *request = weir__request_of(task);
+
+        if (!request || limit <= 0)
+                return -EINVAL;
+        switch (which) {
+        case WEIR_HTTP_LIMIT_SEND: request->call.send_limit = limit; return 0;
+        case WEIR_HTTP_LIMIT_FIRST_BYTE: request->call.first_byte_limit = limit; return 0;
+        case WEIR_HTTP_LIMIT_BETWEEN: request->call.between_limit = limit; return 0;
+        case WEIR_HTTP_LIMIT_WHOLE: request->limit = limit; return 0;
+        default: return -EINVAL;
+        }
+}
+
+int
+weir_http_request_set_redirects(weir_task *task, unsigned most)
+{
+        struct weir__request *request = weir__request_of(task);
+
+        if (!request)
+                return -EINVAL;
+        request->redirects = most;
+        return 0;
+}
+
+int
+weir_http_request_set_max_body(weir_task *task, size_t max)
+{
+        struct weir__request *request = weir__request_of(task);
+
+        if (!request)
+                return -EINVAL;
+        request->max_body = max;
+        return 0;
+}
+
+int
+weir_http_request_set_idempotent(weir_task *task, bool is_idempotent)
+{
+        struct weir__request *request = weir__request_of(task);
+
+        if (!request)
+                return -EINVAL;
+        request->is_idempotent = is_idempotent;
+        return 0;
+}

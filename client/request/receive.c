@@ -1,0 +1,184 @@
+/* client/request/receive.c: the response of a request: its body in memory, without its coding; and what follows it.
+ *
+ * Threads: the owner of the request's poller. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "client/request/request.h"
+#include "client/wire/wire.h"
+#include "protocol/text/bytes.h"
+
+#define ROUND 4096 /* bytes of a body that grows */
+
+/* -- the body -- */
+
+/* Makes room for that many bytes more, and a NUL. */
+static int
+make_room(struct weir__request *request, size_t more)
+{
+        size_t needed = request->body_size + more + 1, room = request->body_room;
+
+        if (more > request->max_body - request->body_size)
+                return -EMSGSIZE;
+        if (needed <= room)
+                return 0;
+        room = room < ROUND ? needed : 2 * room < needed ? needed : 2 * room;
+        char *body = realloc(request->body, room);
+        if (!body)
+                return -ENOMEM;
+        request->body = body;
+        request->body_room = room;
+        return 0;
+}
+
+static int
+append(struct weir__request *request, const char *data, size_t size)
+{
+        int failed = make_room(request, size);
+
+        if (failed)
+                return failed;
+        memcpy(request->body + request->body_size, data, size);
+        request->body_size += size;
+        return 0;
+}
+
+static int
+inflate_piece(struct weir__request *request, const char *data, size_t size)
+{
+        char out[16384];
+        size_t used, made;
+
+        do {
+                int failed = weir__inflater_feed(request->inflater, data, size, &used, out, sizeof out, &made);
+
+                if (failed)
+                        return failed == -EMSGSIZE ? -E2BIG : failed;
+                failed = append(request, out, made);
+                if (failed)
+                        return failed;
+                data += used;
+                size -= used;
+        } while (size || made == sizeof out);
+        return 0;
+}
+
+/* Of a response that is followed, or whose body nobody wants. */
+static int
+throw_away(struct weir__request *request, size_t size)
+{
+        request->body_size += size;
+        request->is_cut = request->body_size > WEIR__DRAINED;
+        return request->is_cut ? -EMSGSIZE : 0;
+}
+
+static int
+take_body(struct weir__http_call *call, const char *data, size_t size)
+{
+        struct weir__request *request = weir__request_of_call(call);
+
+        if (request->is_redirected)
+                return throw_away(request, size);
+        return request->inflater ? inflate_piece(request, data, size) : append(request, data, size);
+}
+
+/* -- the head -- */
+
+/* Result: 0; -ENOTSUP: it has a coding that was not asked for. */
+static int
+begin_coding(struct weir__request *request)
+{
+        const struct weir_client_config *config = &request->client->config;
+        const struct weir__inflate_limits limits = {config->max_inflated, config->max_ratio};
+        const char *coding = weir__received_field(request->call.received, "Content-Encoding");
+
+        if (request->keeps_coding || !coding || request->call.received->end == WEIR__RECEIVED_NOTHING ||
+            WEIR__BYTES_ARE(coding, strlen(coding), "identity") || !coding[0])
+                return 0;
+        bool is_gzip = WEIR__BYTES_ARE(coding, strlen(coding), "gzip") || WEIR__BYTES_ARE(coding, strlen(coding), "x-gzip");
+        if (!is_gzip && !WEIR__BYTES_ARE(coding, strlen(coding), "deflate"))
+                return -ENOTSUP;
+        request->inflater = weir__inflater_new(is_gzip ? WEIR__INFLATE_GZIP : WEIR__INFLATE_DEFLATE, &limits);
+        return request->inflater ? 0 : -ENOMEM;
+}
+
+static int
+take_head(struct weir__http_call *call)
+{
+        struct weir__request *request = weir__request_of_call(call);
+        const struct weir__received *received = call->received;
+
+        request->is_redirected = weir__request_follows(request);
+        if (request->is_redirected)
+                return 0;
+        int failed = begin_coding(request);
+        if (failed || request->inflater || received->end != WEIR__RECEIVED_LENGTH)
+                return failed;
+        return received->content_length > request->max_body ? -EMSGSIZE : make_room(request, (size_t)received->content_length);
+}
+
+/* -- the end -- */
+
+static void
+forget_response(struct weir__request *request)
+{
+        weir__http_call_drop_response(&request->call);
+        weir__inflater_free(request->inflater);
+        request->inflater = NULL;
+        request->body_size = 0;
+}
+
+/* A server that keeps connections may close one just when a request goes out.  Source: RFC 9112 section 9.3.1. */
+static bool
+should_replay(const struct weir__request *request, bool may_replay)
+{
+        return may_replay && request->is_idempotent && !request->was_replayed;
+}
+
+static void
+replay(struct weir__request *request)
+{
+        weir__client_count(request->client, WEIR__CLIENT_REPLAYED);
+        request->was_replayed = true;
+        forget_response(request);
+        weir__request_seek(request);
+}
+
+static void
+follow(struct weir__request *request)
+{
+        int failed = weir__request_redirect(request);
+
+        if (failed) {
+                request->body_size = 0;
+                weir__request_end(request, failed);
+                return;
+        }
+        forget_response(request);
+        request->is_redirected = request->is_cut = request->was_replayed = request->seeker.was_handed = false;
+        weir__request_seek(request);
+}
+
+static void
+ended(struct weir__http_call *call, int status, bool may_replay)
+{
+        struct weir__request *request = weir__request_of_call(call);
+
+        if (should_replay(request, may_replay)) {
+                replay(request);
+                return;
+        }
+        if (request->is_redirected && (!status || request->is_cut)) {
+                follow(request);
+                return;
+        }
+        if (!status && request->inflater && request->call.received->end != WEIR__RECEIVED_NOTHING &&
+            !weir__inflater_may_end(request->inflater))
+                status = -EBADMSG;
+        if (request->body)
+                request->body[request->body_size] = '\0';
+        weir__request_end(request, status);
+}
+
+const struct weir__http_call_ops weir__request_call_ops = {.head = take_head, .body = take_body, .ended = ended};

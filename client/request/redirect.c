@@ -1,0 +1,120 @@
+/* client/request/redirect.c: a response that sends the request elsewhere.
+ *
+ * Threads: the owner of the request's poller.
+ * Source:  RFC 9110 section 15.4; what is dropped on another origin: golang/go CVE-2023-45289. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "client/request/request.h"
+#include "kernel/observe/log.h"
+
+static bool
+is_redirect(int status)
+{
+        return status == 301 || status == 302 || status == 303 || status == 307 || status == 308;
+}
+
+bool
+weir__request_follows(const struct weir__request *request)
+{
+        return request->redirects && is_redirect(request->call.received->status);
+}
+
+static bool
+is_http(const weir_url *url)
+{
+        return strcmp(weir_url_scheme(url), "http") == 0 || strcmp(weir_url_scheme(url), "https") == 0;
+}
+
+static bool
+has_scheme(const weir_url *url, const char *scheme)
+{
+        return strcmp(weir_url_scheme(url), scheme) == 0;
+}
+
+/* Its method, and whether it keeps its body. */
+static void
+change_method(struct weir__request *request)
+{
+        int status = request->call.received->status;
+        const char *method = request->method;
+        bool becomes_get = status == 303 ? strcmp(method, "HEAD") != 0
+                                         : (status == 301 || status == 302) && strcmp(method, "POST") == 0;
+
+        if (!becomes_get)
+                return;
+        request->method = "GET";
+        request->is_idempotent = true;
+        if (request->content_kind == WEIR__BODY_COPY)
+                free(request->content);
+        request->content = NULL;
+        request->content_kind = WEIR__BODY_NONE;
+        request->content_size = 0;
+        weir__lines_remove(&request->fields, "Content-Type");
+}
+
+/* What the former origin was told is not for another one. */
+static void
+drop_secrets(struct weir__request *request)
+{
+        weir__lines_remove(&request->fields, "Authorization");
+        weir__lines_remove(&request->fields, "Proxy-Authorization");
+        weir__lines_remove(&request->fields, "Cookie");
+        weir__lines_remove(&request->fields, "Host");
+}
+
+/* The URL that it goes to.  Result: 0 or the status of the request. */
+static int
+find_target(struct weir__request *request, weir_url **target)
+{
+        const char *location = weir__received_field(request->call.received, "Location");
+
+        *target = location ? weir_url_resolve(request->url, location, NULL) : NULL;
+        if (!*target)
+                return location && errno == ENOMEM ? -ENOMEM : -ENOLINK;
+        if (!is_http(*target) || !weir_url_address(*target))
+                return -ENOLINK;
+        return has_scheme(request->url, "https") && has_scheme(*target, "http") ? -EACCES : 0;
+}
+
+/* The present place is kept: a dump may be looking at it. */
+static int
+go_to(struct weir__request *request, weir_url *target)
+{
+        struct weir__origin *from = request->origin;
+        struct weir__origin *to = weir__origin_of(request->client, from->ops, has_scheme(target, "https"),
+                                                  weir_url_address(target));
+        struct weir__visited *visited = malloc(sizeof *visited);
+
+        if (!to || !visited) {
+                if (to)
+                        weir__origin_drop(to);
+                free(visited);
+                return -ENOMEM;
+        }
+        *visited = (struct weir__visited){request->visited, request->url, from};
+        request->visited = visited;
+        request->url = target;
+        request->origin = to;
+        if (to != from)
+                drop_secrets(request);
+        return 0;
+}
+
+int
+weir__request_redirect(struct weir__request *request)
+{
+        weir_url *target = NULL;
+        int failed = request->followed < request->redirects ? find_target(request, &target) : -ELOOP;
+
+        if (!failed)
+                failed = go_to(request, target);
+        if (failed) {
+                weir_url_free(target);
+                return failed;
+        }
+        request->followed++;
+        change_method(request);
+        return weir__request_compose(request);
+}

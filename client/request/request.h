@@ -1,0 +1,118 @@
+/* client/request/request.h: a request for a whole response, as a task.
+ *
+ *     start --> a seeker of its origin --> a call on a connection --> complete
+ *                   ^                            | \--redirect--> a seeker of another origin
+ *                   \------replay----------------/
+ *
+ * While it waits in the queue of its origin, the owner of any poller may claim it, and it goes on there. */
+#ifndef WEIR_CLIENT_REQUEST_H
+#define WEIR_CLIENT_REQUEST_H
+
+#include <weir/url.h>
+
+#include "client/origin/origin.h"
+#include "client/wire/call.h"
+#include "io/base/io_task.h"
+#include "protocol/coding/inflate.h"
+#include "protocol/text/lines.h"
+
+#define WEIR__DRAINED ((size_t)64 << 10) /* bytes of a body that nobody wants; of a longer one the connection is closed */
+
+struct weir__late;
+
+enum weir__request_body { WEIR__BODY_NONE, WEIR__BODY_COPY, WEIR__BODY_LENT, WEIR__BODY_FILE };
+
+/* Where the request has been: a dump may still look at it. */
+struct weir__visited {
+        struct weir__visited *next;
+        weir_url *url;
+        struct weir__origin *origin;
+};
+
+struct weir__request {
+        struct weir__io_task io; /* first */
+        struct weir__seeker seeker;
+        struct weir__http_call call;
+
+        /* Constant from its start on. */
+        weir_client *client; /* a use; NULL: the task is poisoned */
+        unsigned redirects;  /* that may be followed */
+        size_t max_body;
+        weir_nsec limit;     /* of the whole */
+        bool keeps_coding;
+        bool is_idempotent;
+
+        /* Its maker's, then the owner's.  `origin` and `method` may be read by a dump. */
+        weir_url *url;
+        _Atomic(struct weir__origin *) origin; /* a reference; NULL before its first try */
+        _Atomic(const char *) method;          /* `own_method` or a constant */
+        char *own_method;                      /* or NULL */
+        struct weir__visited *visited;
+        struct weir__lines fields;
+        char *head;   /* as it goes out; or NULL */
+        size_t head_size;
+        char *content; /* the request's body: COPY: its own; LENT: the program's */
+        uint64_t content_size, content_at;
+        int file;
+        uint8_t content_kind; /* enum weir__request_body */
+        unsigned followed;    /* redirects */
+        bool is_trying;       /* `try` is on the stack */
+        bool must_wait;       /* when that has returned, it waits for a connection */
+        bool was_replayed;
+        bool is_redirected;   /* the response is followed: its body is thrown away */
+        bool is_cut;          /* its connection was closed for that */
+        struct weir__late *late; /* while it waits in the queue, if there is a limit */
+
+        /* The response. */
+        struct weir__inflater *inflater; /* or NULL */
+        char *body;                      /* malloc; or NULL */
+        size_t body_size, body_room;
+        char *problem; /* in words; or NULL */
+};
+
+/* NULL for another task. */
+struct weir__request *weir__request_of(const weir_task *task);
+
+static inline struct weir__request *
+weir__request_of_call(struct weir__http_call *call)
+{
+        return weir__container_of(call, struct weir__request, call);
+}
+
+static inline struct weir__branch *
+weir__request_branch(const struct weir__request *request)
+{
+        return weir__origin_branch(request->origin, request->io.task.poller);
+}
+
+/* -- task.c -- */
+
+extern const struct weir__io_ops weir__request_ops;
+
+/* -- compose.c -- */
+
+bool weir__request_is_reserved(const char *name, size_t size); /* a field that is the library's */
+int weir__request_add_authorization(struct weir__request *request); /* of the URL.  Result: 0, -ENOMEM */
+int weir__request_compose(struct weir__request *request);           /* the head.  Result: 0, -ENOMEM */
+void weir__request_prepare_call(struct weir__request *request);     /* its writers */
+
+/* -- receive.c -- */
+
+extern const struct weir__http_call_ops weir__request_call_ops;
+
+/* A connection is to be found, on the owner of its poller.  It may be elsewhere, or gone, when this returns.  task.c */
+void weir__request_seek(struct weir__request *request);
+void weir__request_end(struct weir__request *request, int status); /* task.c */
+
+/* -- redirect.c -- */
+
+bool weir__request_follows(const struct weir__request *request); /* the response is a redirect, which is followed */
+int weir__request_redirect(struct weir__request *request);       /* makes it the next one.  Result: 0 or its status */
+
+/* -- late.c: the limit of the whole while it waits for a connection -- */
+
+int weir__late_set(struct weir__request *request); /* before it waits.  Result: 0; -ENOMEM; -ESHUTDOWN; -ETIMEDOUT */
+void weir__late_disown(struct weir__request *request); /* under the origin's lock: it was claimed */
+void weir__late_forget(struct weir__request *request); /* it no longer waits, and is the caller's */
+
+#endif

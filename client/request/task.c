@@ -1,0 +1,266 @@
+/* client/request/task.c: a request as a task: it seeks a connection, and has a call there.
+ *
+ * Threads: made, started and cancelled on any thread; the rest on the owner of its poller, which changes when it is claimed.
+ * Locks:   none of its own; in the queue of its origin that one's lock. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "client/request/request.h"
+#include "client/wire/dial.h"
+#include "client/wire/wire.h"
+#include "kernel/base/clock.h"
+#include "kernel/base/phase.h"
+
+static const struct weir__origin_ops origin_ops = {
+        .dial = weir__client_dial, .cancel_dials = weir__client_cancel_dials, .close = weir__wire_close};
+
+struct weir__request *
+weir__request_of(const weir_task *task)
+{
+        return task && task->work.ops == &weir__request_ops.task.work ? (struct weir__request *)task : NULL;
+}
+
+static struct weir__request *
+request_of(struct weir__seeker *seeker)
+{
+        return weir__container_of(seeker, struct weir__request, seeker);
+}
+
+/* -- the end -- */
+
+void
+weir__request_end(struct weir__request *request, int status)
+{
+        if (status && !request->call.received)
+                weir__client_count(request->client, WEIR__CLIENT_FAILED);
+        weir__io_complete(&request->io, status);
+}
+
+/* -- seeking -- */
+
+static bool
+claim(struct weir__seeker *seeker)
+{
+        struct weir__request *request = request_of(seeker);
+
+        if (!weir__io_claim(&request->io))
+                return false;
+        weir__late_disown(request);
+        return true;
+}
+
+static void
+granted(struct weir__seeker *seeker, unsigned poller)
+{
+        weir__late_forget(request_of(seeker));
+        weir__io_try_again(&request_of(seeker)->io, poller);
+}
+
+static const struct weir__seeker_ops seeker_ops = {.claim = claim, .granted = granted};
+
+static void
+wait_for_connection(struct weir__request *request)
+{
+        int failed = weir__late_set(request);
+
+        if (failed)
+                weir__request_end(request, failed);
+        else
+                weir__pool_wait(weir__request_branch(request), &request->seeker);
+}
+
+/* The server may have closed it already: that is seen without sending. */
+static bool
+is_alive(const struct weir__pooled *connection)
+{
+        return weir__input_peek(&((const struct weir__wire *)connection)->stream->transport) == -EAGAIN;
+}
+
+/* An idle connection; a request that is sent once more takes only one that the server has not closed. */
+static struct weir__pooled *
+find_connection(struct weir__request *request)
+{
+        struct weir__pooled *connection;
+
+        while ((connection = weir__pool_get(weir__request_branch(request))) && request->was_replayed && !is_alive(connection))
+                weir__wire_close(connection);
+        return connection;
+}
+
+void
+weir__request_seek(struct weir__request *request)
+{
+        struct weir__pooled *connection = find_connection(request);
+
+        weir__request_prepare_call(request);
+        if (connection)
+                weir__wire_start(weir__wire_of(connection), &request->call);
+        else if (request->is_trying)
+                request->must_wait = true;
+        else
+                wait_for_connection(request);
+}
+
+/* -- the task -- */
+
+static int
+begin(struct weir__request *request)
+{
+        const weir_url *url = request->url;
+        bool is_secure = strcmp(weir_url_scheme(url), "https") == 0;
+
+        request->origin = weir__origin_of(request->client, &origin_ops, is_secure, weir_url_address(url));
+        if (!request->origin)
+                return -ENOMEM;
+        request->call.late_at = request->limit == WEIR_FOREVER ? WEIR_FOREVER : weir__clock_after(weir__clock_now(), request->limit);
+        int failed = weir__request_add_authorization(request);
+        return failed ? failed : weir__request_compose(request);
+}
+
+/* Uses what it was granted.  Returns false if it has to seek. */
+static bool
+use_grant(struct weir__request *request)
+{
+        struct weir__pooled *connection = request->seeker.connection;
+
+        request->seeker.connection = NULL;
+        if (!connection || !weir__wire_claim(weir__wire_of(connection)))
+                return false;
+        weir__request_prepare_call(request);
+        weir__wire_start(weir__wire_of(connection), &request->call);
+        return true;
+}
+
+static int
+try(struct weir__io_task *io)
+{
+        struct weir__request *request = (struct weir__request *)io;
+        int failed = weir__phase_is_stopping() ? -ESHUTDOWN : request->seeker.failure;
+
+        if (!failed && !request->origin)
+                failed = begin(request);
+        if (failed) {
+                weir__client_count(request->client, WEIR__CLIENT_FAILED);
+                return failed;
+        }
+        io->is_linked = request->is_trying = true;
+        if (!use_grant(request))
+                weir__request_seek(request);
+        request->is_trying = false;
+        return io->is_linked ? 0 : io->task.status;
+}
+
+static void
+waits(struct weir__io_task *io)
+{
+        struct weir__request *request = (struct weir__request *)io;
+
+        if (!request->must_wait)
+                return;
+        request->must_wait = false;
+        wait_for_connection(request);
+}
+
+static void
+withdraw(struct weir__io_task *io)
+{
+        struct weir__request *request = (struct weir__request *)io;
+
+        if (request->call.wire) {
+                weir__wire_abandon(&request->call);
+                return;
+        }
+        uint8_t stage = weir__client_dial_stage(weir__request_branch(request));
+        if (stage)
+                weir__http_call_set_stage(&request->call, stage);
+        (void)weir__pool_leave(weir__request_branch(request), &request->seeker);
+        weir__late_forget(request);
+}
+
+/* A connection that it was granted, and did not come to use. */
+static void
+settle(struct weir__io_task *io, int verdict)
+{
+        struct weir__request *request = (struct weir__request *)io;
+        struct weir__pooled *connection = request->seeker.connection;
+
+        (void)verdict;
+        request->seeker.connection = NULL;
+        if (connection && weir__wire_claim(weir__wire_of(connection)))
+                weir__pool_put(connection);
+        if (request->seeker.failure)
+                weir__http_call_set_stage(&request->call, request->seeker.stage);
+}
+
+static void
+start(struct weir_task *task)
+{
+        struct weir__request *request = (struct weir__request *)task;
+
+        request->seeker.ops = &seeker_ops;
+        request->call.ops = &weir__request_call_ops;
+        task->poller = (uint8_t)weir__worker_home_poller();
+        weir__io_start(task);
+}
+
+static void
+drop_visited(struct weir__request *request)
+{
+        for (struct weir__visited *each; (each = request->visited);) {
+                request->visited = each->next;
+                weir_url_free(each->url);
+                weir__origin_drop(each->origin);
+                free(each);
+        }
+}
+
+static void
+release(struct weir_task *task, bool is_discarded)
+{
+        struct weir__request *request = (struct weir__request *)task;
+
+        (void)is_discarded;
+        weir__http_call_drop_response(&request->call);
+        weir__inflater_free(request->inflater);
+        drop_visited(request);
+        if (request->origin)
+                weir__origin_drop(request->origin);
+        weir_url_free(request->url);
+        weir__lines_done(&request->fields, (struct weir__beside){NULL, 0});
+        if (request->content_kind == WEIR__BODY_COPY)
+                free(request->content);
+        free(request->own_method);
+        free(request->head);
+        free(request->body);
+        free(request->problem);
+        free(request->seeker.problem);
+        weir_client_unref(request->client);
+}
+
+static void
+describe(const struct weir_task *task, char *out, size_t room)
+{
+        static const char *const what[] = {"a connection to", "the addresses of", "a connection to", "a handshake with",
+                                           "a send to",       "the first byte of", "the body of",    "the body of"};
+        const struct weir__request *request = (const struct weir__request *)task;
+        struct weir__origin *origin = request->origin;
+        uint8_t stage = __atomic_load_n(&request->call.stage, __ATOMIC_RELAXED);
+        char text[WEIR__ORIGIN_TEXT];
+
+        if (!origin || stage < WEIR_HTTP_SENDING) {
+                if (origin)
+                        weir__origin_describe(origin, text, sizeof text);
+                snprintf(out, room, "%s %s", what[0], origin ? text : "an origin");
+                return;
+        }
+        snprintf(out, room, "%s %s %s", what[stage], request->method, origin->name);
+}
+
+const struct weir__io_ops weir__request_ops = {
+        .task = WEIR__IO_TASK_OPS("a request", start, release, describe),
+        .try = try,
+        .waits = waits,
+        .withdraw = withdraw,
+        .settle = settle,
+};

@@ -1,0 +1,74 @@
+/* client/wire/call.h: a call: one request and its response on a connection.
+ *
+ * Who makes calls embeds them: request/ has whole messages, and streams.  Owner of the connection's poller only. */
+#ifndef WEIR_CLIENT_CALL_H
+#define WEIR_CLIENT_CALL_H
+
+#include <weir/http_client.h>
+
+#include "kernel/memory/memory.h"
+#include "net/transport/output.h"
+#include "protocol/message/received.h"
+
+struct weir__http_call;
+struct weir__wire;
+
+struct weir__http_call_ops {
+        /* The head of the response is there: call->received.  Result: 0; a negative errno ends the call with that. */
+        int (*head)(struct weir__http_call *call);
+        /* A piece of its body, not empty.  The same. */
+        int (*body)(struct weir__http_call *call, const char *data, size_t size);
+        bool (*wants_body)(const struct weir__http_call *call); /* NULL: always */
+        void (*written)(struct weir__http_call *call, struct weir__writer *writer); /* one of its own is out; NULL: it has none */
+        /* It has left its connection: 0 if the response is complete.  `may_replay`: nothing has come, and the connection was used
+         * before. */
+        void (*ended)(struct weir__http_call *call, int status, bool may_replay);
+};
+
+struct weir__http_call {
+        const struct weir__http_call_ops *ops; /* constant */
+        struct weir__wire *wire;          /* NULL: it has no connection */
+
+        /* The request.  The head, and the body if that is one writer, are queued by weir__wire_start. */
+        struct weir__writer head, body;
+        bool has_body;        /* `body` is to be queued */
+        bool is_sent;         /* all of it is out */
+        bool has_more;        /* there are other writers of it, and the last of them is not known yet */
+        bool wants_upgrade;   /* 101 ends HTTP on the connection */
+        uint8_t response_for; /* enum weir__received_for */
+
+        struct weir__received *received; /* weir__free; or NULL */
+        uint32_t max_head;
+        uint8_t stage; /* enum weir_http_stage; a dump may look */
+
+        /* Durations, and the instant at which all of it must be over. */
+        weir_nsec send_limit, first_byte_limit, between_limit, late_at;
+};
+
+/* A dump may look at it. */
+static inline void
+weir__http_call_set_stage(struct weir__http_call *call, enum weir_http_stage stage)
+{
+        __atomic_store_n(&call->stage, (uint8_t)stage, __ATOMIC_RELAXED);
+}
+
+static inline void
+weir__http_call_drop_response(struct weir__http_call *call)
+{
+        if (call->received)
+                weir__free(call->received, call->received->size);
+        call->received = NULL;
+}
+
+/* -- wire.c -- */
+
+/* Sends it on a connection that is free.  It may be over when this returns. */
+void weir__wire_start(struct weir__wire *wire, struct weir__http_call *call);
+
+/* It was cancelled: its connection is closed, and it hears nothing more. */
+void weir__wire_abandon(struct weir__http_call *call);
+
+/* It wants the body now, or has queued writers: goes on with both.  It may be over when this returns. */
+void weir__wire_go_on(struct weir__wire *wire);
+
+#endif
