@@ -30,9 +30,9 @@ struct weir_client {
         struct weir_client_config config; /* with all defaults in their places; its texts are the client's */
         char *user_agent;                 /* or NULL */
 
-        uint64_t key[2];                  /* of the hash */
+        uint64_t key[2]; /* of the hash */
 
-        struct weir__lock lock; /* rank WAITABLE: the table of origins, and the last reference of each */
+        struct weir__lock lock;     /* rank WAITABLE: the table of origins, and the last reference of each */
         struct weir__list *buckets; /* of origins, by hash; NULL before the first; guarded by lock */
         size_t bucket_count, origin_count;
 

@@ -30,11 +30,11 @@ struct weir__seeker;
 
 /* A connection, as its branch sees it.  Owner of the branch's poller. */
 struct weir__pooled {
-        struct weir__link idle; /* in `idle` of the branch, while it is idle */
-        struct weir__link all;  /* in `connections` of the branch */
+        struct weir__link idle;      /* in `idle` of the branch, while it is idle */
+        struct weir__link all;       /* in `connections` of the branch */
         struct weir__branch *branch; /* with a reference to the origin */
-        unsigned generation;    /* the client's, when it was made */
-        bool is_reserved;       /* for a seeker that has been granted it and has not come yet */
+        unsigned generation;         /* the client's, when it was made */
+        bool is_reserved;            /* for a seeker that has been granted it and has not come yet */
 };
 
 /* What stands above: wire/ has them. */
@@ -64,9 +64,9 @@ struct weir__seeker {
 
         /* Its own, then of those who have claimed it. */
         uint8_t poller;
-        bool was_handed; /* to another poller, once */
-        bool is_fixed;   /* it stays on its poller */
-        bool has_dial;   /* fixed: a connection is being made for it.  Guarded by the lock */
+        bool was_handed;                 /* to another poller, once */
+        bool is_fixed;                   /* it stays on its poller */
+        bool has_dial;                   /* fixed: a connection is being made for it.  Guarded by the lock */
         struct weir__pooled *connection; /* reserved for it */
         int failure;                     /* or that */
         uint8_t stage;                   /* of the dial that has failed: enum weir_http_stage */
@@ -98,15 +98,15 @@ struct weir__origin {
         const struct weir__origin_ops *ops;
         uint64_t hash;
         bool is_secure;
-        char *address; /* "host:port" */
-        char *name;    /* "https://host:port", for people */
+        char *address;         /* "host:port" */
+        char *name;            /* "https://host:port", for people */
         unsigned branch_count; /* pollers of the runtime in which it was made */
 
         _Atomic unsigned connections; /* open, or being made */
         _Atomic unsigned dials;       /* being made */
         _Atomic unsigned waiting;     /* in the queue */
 
-        struct weir__lock lock; /* rank LEAF */
+        struct weir__lock lock;  /* rank LEAF */
         struct weir__list queue; /* guarded by lock */
         uint64_t next_ticket;
 
@@ -120,8 +120,8 @@ struct weir__origin *weir__origin_of(struct weir_client *client, const struct we
                                      const char *address);
 void weir__origin_keep(struct weir__origin *origin);
 void weir__origin_drop(struct weir__origin *origin);
-void weir__origin_describe(struct weir__origin *origin, char *out, size_t room); /* "https://x (256 busy, 12 wait)" */
-void weir__origins_look(struct weir_client *client); /* has all branches look */
+void weir__origin_describe(struct weir__origin *origin, char *out, size_t room);       /* "https://x (256 busy, 12 wait)" */
+void weir__origins_look(struct weir_client *client);                                   /* has all branches look */
 void weir__origins_count(struct weir_client *client, struct weir_client_stats *stats); /* adds what they have */
 
 /* The poller must be one of the runtime in which the origin was made. */

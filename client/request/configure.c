@@ -15,60 +15,14 @@ static const struct weir__beside nothing_beside = {NULL, 0};
 
 /* -- making -- */
 
-/* A constant for the usual ones, which may be sent twice but for the last two. */
-static const char *
-known_method(const char *method, bool *is_idempotent)
-{
-        static const char *const known[] = {"GET", "HEAD", "PUT", "DELETE", "OPTIONS", "TRACE", "POST", "PATCH"};
-
-        for (size_t i = 0; i < sizeof known / sizeof *known; i++)
-                if (strcmp(method, known[i]) == 0) {
-                        *is_idempotent = i < 6;
-                        return known[i];
-                }
-        return NULL;
-}
-
-static int
-set_method(struct weir__request *request, const char *method)
-{
-        if (!method || !method[0] || weir__bytes_span(method, strlen(method), WEIR__BYTE_TOKEN) < strlen(method))
-                return weir__log_refusal("weir_http_request_new: the method: expected a token such as GET");
-        if (strcmp(method, "CONNECT") == 0)
-                return weir__log_refusal("weir_http_request_new: CONNECT is for proxies, which the settings of a client name");
-        const char *known = known_method(method, &request->is_idempotent);
-        request->own_method = known ? NULL : strdup(method);
-        request->method = known ? known : request->own_method;
-        return request->method ? 0 : -ENOMEM;
-}
-
-static int
-set_url(struct weir__request *request, const char *text)
-{
-        struct weir_url_problem problem = {0, ""};
-
-        request->url = weir_url_parse(text, &problem);
-        if (!request->url && errno == ENOMEM)
-                return -ENOMEM;
-        if (!request->url)
-                return weir__log_refusal("weir_http_request_new: the URL, at byte %zu: %s", problem.at, problem.text);
-        const char *scheme = weir_url_scheme(request->url);
-        if (strcmp(scheme, "http") != 0 && strcmp(scheme, "https") != 0)
-                return weir__log_refusal("weir_http_request_new: the URL has the scheme %s: expected http or https", scheme);
-        if (weir_url_port(request->url) == 0)
-                return weir__log_refusal("weir_http_request_new: the URL has the port 0: expected 1 to 65535");
-        return 0;
-}
-
 static void
 set_limits(struct weir__request *request)
 {
-        const struct weir_client_config *config = &request->client->config;
+        const struct weir_client_config *config = &request->draft.client->config;
 
         request->redirects = config->redirects;
         request->max_body = config->max_body;
         request->limit = config->limit;
-        request->keeps_coding = config->keep_coding;
         request->call.max_head = (uint32_t)config->max_head;
         request->call.send_limit = config->send_limit;
         request->call.first_byte_limit = config->first_byte_limit;
@@ -84,9 +38,7 @@ weir_client_request_new(weir_client *client, const char *method, const char *url
                 return NULL;
         memset(request, 0, sizeof *request);
         weir__task_init(&request->io.task, &weir__request_ops.task, sizeof *request, done, context);
-        request->client = weir_client_ref(client);
-        int fault = client ? set_method(request, method) : -ENOMEM;
-        fault = fault ? fault : set_url(request, url);
+        int fault = weir__draft_init(&request->draft, client, method, url, "weir_http_request_new");
         if (client)
                 set_limits(request);
         if (fault == -ENOMEM && client) {
@@ -130,12 +82,7 @@ add_header(weir_task *task, const char *name, const char *value, bool should_rep
 
         if (!request)
                 return -EINVAL;
-        if (name && weir__request_is_reserved(name, strlen(name)))
-                return note(request, weir__log_refusal("%s: the field %s is the library's", call, name));
-        int failed = weir__lines_add(&request->fields, name, value, should_replace, nothing_beside);
-        if (failed == -EINVAL)
-                weir__log_refusal("%s: expected a token as the name, and a value without control characters", call);
-        return note(request, failed);
+        return note(request, weir__draft_add(&request->draft, name, value, should_replace, call));
 }
 
 int
@@ -159,7 +106,7 @@ begin_body(struct weir__request *request, const char *type)
         request->content = NULL;
         request->content_size = request->content_at = 0;
         request->content_kind = WEIR__BODY_NONE;
-        return type ? weir__lines_add(&request->fields, "Content-Type", type, true, nothing_beside) : 0;
+        return type ? weir__lines_add(&request->draft.fields, "Content-Type", type, true, nothing_beside) : 0;
 }
 
 int
@@ -264,6 +211,6 @@ weir_http_request_set_idempotent(weir_task *task, bool is_idempotent)
 
         if (!request)
                 return -EINVAL;
-        request->is_idempotent = is_idempotent;
+        request->draft.is_idempotent = is_idempotent;
         return 0;
 }

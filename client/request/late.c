@@ -18,8 +18,8 @@ struct weir__late {
         struct weir__alarm alarm;
         _Atomic unsigned references;
         uint8_t poller;
-        struct weir__origin *origin;   /* a reference */
-        struct weir__seeker *seeker;   /* NULL: it was claimed, or has left.  Guarded by the origin's lock */
+        struct weir__origin *origin; /* a reference */
+        struct weir__seeker *seeker; /* NULL: it was claimed, or has left.  Guarded by the origin's lock */
 };
 
 static void

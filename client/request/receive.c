@@ -89,11 +89,11 @@ take_body(struct weir__http_call *call, const char *data, size_t size)
 static int
 begin_coding(struct weir__request *request)
 {
-        const struct weir_client_config *config = &request->client->config;
+        const struct weir_client_config *config = &request->draft.client->config;
         const struct weir__inflate_limits limits = {config->max_inflated, config->max_ratio};
         const char *coding = weir__received_field(request->call.received, "Content-Encoding");
 
-        if (request->keeps_coding || !coding || request->call.received->end == WEIR__RECEIVED_NOTHING ||
+        if (!request->draft.asks_coding || !coding || request->call.received->end == WEIR__RECEIVED_NOTHING ||
             WEIR__BYTES_ARE(coding, strlen(coding), "identity") || !coding[0])
                 return 0;
         bool is_gzip = WEIR__BYTES_ARE(coding, strlen(coding), "gzip") || WEIR__BYTES_ARE(coding, strlen(coding), "x-gzip");
@@ -133,13 +133,13 @@ forget_response(struct weir__request *request)
 static bool
 should_replay(const struct weir__request *request, bool may_replay)
 {
-        return may_replay && request->is_idempotent && !request->was_replayed;
+        return may_replay && request->draft.is_idempotent && !request->was_replayed;
 }
 
 static void
 replay(struct weir__request *request)
 {
-        weir__client_count(request->client, WEIR__CLIENT_REPLAYED);
+        weir__client_count(request->draft.client, WEIR__CLIENT_REPLAYED);
         request->was_replayed = true;
         forget_response(request);
         weir__request_seek(request);

@@ -38,30 +38,30 @@ static void
 change_method(struct weir__request *request)
 {
         int status = request->call.received->status;
-        const char *method = request->method;
+        const char *method = request->draft.method;
         bool becomes_get = status == 303 ? strcmp(method, "HEAD") != 0
                                          : (status == 301 || status == 302) && strcmp(method, "POST") == 0;
 
         if (!becomes_get)
                 return;
-        request->method = "GET";
-        request->is_idempotent = true;
+        request->draft.method = "GET";
+        request->draft.is_idempotent = true;
         if (request->content_kind == WEIR__BODY_COPY)
                 free(request->content);
         request->content = NULL;
         request->content_kind = WEIR__BODY_NONE;
         request->content_size = 0;
-        weir__lines_remove(&request->fields, "Content-Type");
+        weir__lines_remove(&request->draft.fields, "Content-Type");
 }
 
 /* What the former origin was told is not for another one. */
 static void
 drop_secrets(struct weir__request *request)
 {
-        weir__lines_remove(&request->fields, "Authorization");
-        weir__lines_remove(&request->fields, "Proxy-Authorization");
-        weir__lines_remove(&request->fields, "Cookie");
-        weir__lines_remove(&request->fields, "Host");
+        weir__lines_remove(&request->draft.fields, "Authorization");
+        weir__lines_remove(&request->draft.fields, "Proxy-Authorization");
+        weir__lines_remove(&request->draft.fields, "Cookie");
+        weir__lines_remove(&request->draft.fields, "Host");
 }
 
 /* The URL that it goes to.  Result: 0 or the status of the request. */
@@ -70,12 +70,12 @@ find_target(struct weir__request *request, weir_url **target)
 {
         const char *location = weir__received_field(request->call.received, "Location");
 
-        *target = location ? weir_url_resolve(request->url, location, NULL) : NULL;
+        *target = location ? weir_url_resolve(request->draft.url, location, NULL) : NULL;
         if (!*target)
                 return location && errno == ENOMEM ? -ENOMEM : -ENOLINK;
         if (!is_http(*target) || !weir_url_address(*target))
                 return -ENOLINK;
-        return has_scheme(request->url, "https") && has_scheme(*target, "http") ? -EACCES : 0;
+        return has_scheme(request->draft.url, "https") && has_scheme(*target, "http") ? -EACCES : 0;
 }
 
 /* The present place is kept: a dump may be looking at it. */
@@ -83,7 +83,7 @@ static int
 go_to(struct weir__request *request, weir_url *target)
 {
         struct weir__origin *from = request->origin;
-        struct weir__origin *to = weir__origin_of(request->client, from->ops, has_scheme(target, "https"),
+        struct weir__origin *to = weir__origin_of(request->draft.client, from->ops, has_scheme(target, "https"),
                                                   weir_url_address(target));
         struct weir__visited *visited = malloc(sizeof *visited);
 
@@ -93,9 +93,9 @@ go_to(struct weir__request *request, weir_url *target)
                 free(visited);
                 return -ENOMEM;
         }
-        *visited = (struct weir__visited){request->visited, request->url, from};
+        *visited = (struct weir__visited){request->visited, request->draft.url, from};
         request->visited = visited;
-        request->url = target;
+        request->draft.url = target;
         request->origin = to;
         if (to != from)
                 drop_secrets(request);

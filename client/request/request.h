@@ -8,13 +8,11 @@
 #ifndef WEIR_CLIENT_REQUEST_H
 #define WEIR_CLIENT_REQUEST_H
 
-#include <weir/url.h>
-
 #include "client/origin/origin.h"
+#include "client/request/draft.h"
 #include "client/wire/call.h"
 #include "io/base/io_task.h"
 #include "protocol/coding/inflate.h"
-#include "protocol/text/lines.h"
 
 #define WEIR__DRAINED ((size_t)64 << 10) /* bytes of a body that nobody wants; of a longer one the connection is closed */
 
@@ -35,22 +33,14 @@ struct weir__request {
         struct weir__http_call call;
 
         /* Constant from its start on. */
-        weir_client *client; /* a use; NULL: the task is poisoned */
-        unsigned redirects;  /* that may be followed */
+        unsigned redirects; /* that may be followed */
         size_t max_body;
-        weir_nsec limit;     /* of the whole */
-        bool keeps_coding;
-        bool is_idempotent;
+        weir_nsec limit; /* of the whole */
 
-        /* Its maker's, then the owner's.  `origin` and `method` may be read by a dump. */
-        weir_url *url;
+        /* Its maker's, then the owner's.  A dump may read `origin`. */
+        struct weir__draft draft;
         _Atomic(struct weir__origin *) origin; /* a reference; NULL before its first try */
-        _Atomic(const char *) method;          /* `own_method` or a constant */
-        char *own_method;                      /* or NULL */
         struct weir__visited *visited;
-        struct weir__lines fields;
-        char *head;   /* as it goes out; or NULL */
-        size_t head_size;
         char *content; /* the request's body: COPY: its own; LENT: the program's */
         uint64_t content_size, content_at;
         int file;
@@ -59,8 +49,8 @@ struct weir__request {
         bool is_trying;       /* `try` is on the stack */
         bool must_wait;       /* when that has returned, it waits for a connection */
         bool was_replayed;
-        bool is_redirected;   /* the response is followed: its body is thrown away */
-        bool is_cut;          /* its connection was closed for that */
+        bool is_redirected;      /* the response is followed: its body is thrown away */
+        bool is_cut;             /* its connection was closed for that */
         struct weir__late *late; /* while it waits in the queue, if there is a limit */
 
         /* The response. */
@@ -89,13 +79,6 @@ weir__request_branch(const struct weir__request *request)
 
 extern const struct weir__io_ops weir__request_ops;
 
-/* -- compose.c -- */
-
-bool weir__request_is_reserved(const char *name, size_t size); /* a field that is the library's */
-int weir__request_add_authorization(struct weir__request *request); /* of the URL.  Result: 0, -ENOMEM */
-int weir__request_compose(struct weir__request *request);           /* the head.  Result: 0, -ENOMEM */
-void weir__request_prepare_call(struct weir__request *request);     /* its writers */
-
 /* -- receive.c -- */
 
 extern const struct weir__http_call_ops weir__request_call_ops;
@@ -103,6 +86,7 @@ extern const struct weir__http_call_ops weir__request_call_ops;
 /* A connection is to be found, on the owner of its poller.  It may be elsewhere, or gone, when this returns.  task.c */
 void weir__request_seek(struct weir__request *request);
 void weir__request_end(struct weir__request *request, int status); /* task.c */
+int weir__request_compose(struct weir__request *request);          /* its head.  Result: 0, -ENOMEM.  task.c */
 
 /* -- redirect.c -- */
 
@@ -111,7 +95,7 @@ int weir__request_redirect(struct weir__request *request);       /* makes it the
 
 /* -- late.c: the limit of the whole while it waits for a connection -- */
 
-int weir__late_set(struct weir__request *request); /* before it waits.  Result: 0; -ENOMEM; -ESHUTDOWN; -ETIMEDOUT */
+int weir__late_set(struct weir__request *request);     /* before it waits.  Result: 0; -ENOMEM; -ESHUTDOWN; -ETIMEDOUT */
 void weir__late_disown(struct weir__request *request); /* under the origin's lock: it was claimed */
 void weir__late_forget(struct weir__request *request); /* it no longer waits, and is the caller's */
 

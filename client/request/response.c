@@ -73,7 +73,7 @@ weir_http_response_url(const weir_task *task)
 {
         const struct weir__request *request = weir__request_of(task);
 
-        return request ? weir_url_redacted(request->url) : NULL;
+        return request ? weir_url_redacted(request->draft.url) : NULL;
 }
 
 enum weir_http_stage
@@ -131,9 +131,10 @@ weir_http_problem(const weir_task *task)
 
         if (!request || !task->status)
                 return NULL;
-        if (!request->problem && request->url &&
-            asprintf(&request->problem, "%s %s://%s%s: %s", request->method, weir_url_scheme(request->url),
-                     weir_url_host_field(request->url), weir_url_path(request->url), words_of(request, task->status)) < 0)
+        if (!request->problem && request->draft.url &&
+            asprintf(&request->problem, "%s %s://%s%s: %s", request->draft.method, weir_url_scheme(request->draft.url),
+                     weir_url_host_field(request->draft.url), weir_url_path(request->draft.url),
+                     words_of(request, task->status)) < 0)
                 request->problem = NULL;
         return request->problem ? request->problem : weir_strerror(task->status);
 }

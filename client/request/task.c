@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "client/request/request.h"
 #include "client/wire/dial.h"
@@ -33,7 +34,7 @@ void
 weir__request_end(struct weir__request *request, int status)
 {
         if (status && !request->call.received)
-                weir__client_count(request->client, WEIR__CLIENT_FAILED);
+                weir__client_count(request->draft.client, WEIR__CLIENT_FAILED);
         weir__io_complete(&request->io, status);
 }
 
@@ -88,12 +89,38 @@ find_connection(struct weir__request *request)
         return connection;
 }
 
+int
+weir__request_compose(struct weir__request *request)
+{
+        return weir__draft_compose(&request->draft,
+                                   request->content_kind == WEIR__BODY_NONE ? WEIR__DRAFT_NO_BODY : WEIR__DRAFT_LENGTH,
+                                   request->content_size, NULL);
+}
+
+/* Its writers, which move on as they go out. */
+static void
+prepare_call(struct weir__request *request)
+{
+        struct weir__http_call *call = &request->call;
+
+        call->head = (struct weir__writer){.data = request->draft.head, .left = request->draft.head_size};
+        call->has_body = request->content_kind != WEIR__BODY_NONE && request->content_size;
+        if (request->content_kind == WEIR__BODY_FILE)
+                call->body = (struct weir__writer){.at = request->content_at,
+                                                   .left = request->content_size,
+                                                   .file = request->file,
+                                                   .kind = WEIR__WRITER_FILE};
+        else
+                call->body = (struct weir__writer){.data = request->content, .left = request->content_size};
+        call->response_for = strcmp(request->draft.method, "HEAD") == 0 ? WEIR__RECEIVED_FOR_HEAD : WEIR__RECEIVED_FOR_OTHER;
+}
+
 void
 weir__request_seek(struct weir__request *request)
 {
         struct weir__pooled *connection = find_connection(request);
 
-        weir__request_prepare_call(request);
+        prepare_call(request);
         if (connection)
                 weir__wire_start(weir__wire_of(connection), &request->call);
         else if (request->is_trying)
@@ -107,14 +134,15 @@ weir__request_seek(struct weir__request *request)
 static int
 begin(struct weir__request *request)
 {
-        const weir_url *url = request->url;
+        const weir_url *url = request->draft.url;
         bool is_secure = strcmp(weir_url_scheme(url), "https") == 0;
 
-        request->origin = weir__origin_of(request->client, &origin_ops, is_secure, weir_url_address(url));
+        request->origin = weir__origin_of(request->draft.client, &origin_ops, is_secure, weir_url_address(url));
         if (!request->origin)
                 return -ENOMEM;
-        request->call.late_at = request->limit == WEIR_FOREVER ? WEIR_FOREVER : weir__clock_after(weir__clock_now(), request->limit);
-        int failed = weir__request_add_authorization(request);
+        request->call.late_at = request->limit == WEIR_FOREVER ? WEIR_FOREVER
+                                                               : weir__clock_after(weir__clock_now(), request->limit);
+        int failed = weir__draft_authorize(&request->draft);
         return failed ? failed : weir__request_compose(request);
 }
 
@@ -127,7 +155,7 @@ use_grant(struct weir__request *request)
         request->seeker.connection = NULL;
         if (!connection || !weir__wire_claim(weir__wire_of(connection)))
                 return false;
-        weir__request_prepare_call(request);
+        prepare_call(request);
         weir__wire_start(weir__wire_of(connection), &request->call);
         return true;
 }
@@ -141,7 +169,7 @@ try(struct weir__io_task *io)
         if (!failed && !request->origin)
                 failed = begin(request);
         if (failed) {
-                weir__client_count(request->client, WEIR__CLIENT_FAILED);
+                weir__client_count(request->draft.client, WEIR__CLIENT_FAILED);
                 return failed;
         }
         io->is_linked = request->is_trying = true;
@@ -226,23 +254,19 @@ release(struct weir_task *task, bool is_discarded)
         drop_visited(request);
         if (request->origin)
                 weir__origin_drop(request->origin);
-        weir_url_free(request->url);
-        weir__lines_done(&request->fields, (struct weir__beside){NULL, 0});
         if (request->content_kind == WEIR__BODY_COPY)
                 free(request->content);
-        free(request->own_method);
-        free(request->head);
         free(request->body);
         free(request->problem);
         free(request->seeker.problem);
-        weir_client_unref(request->client);
+        weir__draft_done(&request->draft);
 }
 
 static void
 describe(const struct weir_task *task, char *out, size_t room)
 {
-        static const char *const what[] = {"a connection to", "the addresses of", "a connection to", "a handshake with",
-                                           "a send to",       "the first byte of", "the body of",    "the body of"};
+        static const char *const what[] = {"a connection to", "the addresses of",  "a connection to", "a handshake with",
+                                           "a send to",       "the first byte of", "the body of",     "the body of"};
         const struct weir__request *request = (const struct weir__request *)task;
         struct weir__origin *origin = request->origin;
         uint8_t stage = __atomic_load_n(&request->call.stage, __ATOMIC_RELAXED);
@@ -254,7 +278,7 @@ describe(const struct weir_task *task, char *out, size_t room)
                 snprintf(out, room, "%s %s", what[0], origin ? text : "an origin");
                 return;
         }
-        snprintf(out, room, "%s %s %s", what[stage], request->method, origin->name);
+        snprintf(out, room, "%s %s %s", what[stage], request->draft.method, origin->name);
 }
 
 const struct weir__io_ops weir__request_ops = {

@@ -18,7 +18,7 @@ struct weir__http_call_ops {
         int (*head)(struct weir__http_call *call);
         /* A piece of its body, not empty.  The same. */
         int (*body)(struct weir__http_call *call, const char *data, size_t size);
-        bool (*wants_body)(const struct weir__http_call *call); /* NULL: always */
+        bool (*wants_body)(const struct weir__http_call *call);                     /* NULL: always */
         void (*written)(struct weir__http_call *call, struct weir__writer *writer); /* one of its own is out; NULL: it has none */
         /* It has left its connection: 0 if the response is complete.  `may_replay`: nothing has come, and the connection was used
          * before. */
@@ -27,7 +27,7 @@ struct weir__http_call_ops {
 
 struct weir__http_call {
         const struct weir__http_call_ops *ops; /* constant */
-        struct weir__wire *wire;          /* NULL: it has no connection */
+        struct weir__wire *wire;               /* NULL: it has no connection */
 
         /* The request.  The head, and the body if that is one writer, are queued by weir__wire_start. */
         struct weir__writer head, body;

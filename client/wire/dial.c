@@ -20,9 +20,9 @@
 #include "kernel/worker/deliver.h"
 
 struct dial {
-        struct weir__link link;       /* in the branch's dials */
-        struct weir__branch *branch;  /* with a reference to the origin */
-        struct weir_series *series;   /* a reference */
+        struct weir__link link;      /* in the branch's dials */
+        struct weir__branch *branch; /* with a reference to the origin */
+        struct weir_series *series;  /* a reference */
         struct weir__work work;
         uint64_t ticket;
 

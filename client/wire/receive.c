@@ -11,11 +11,11 @@
 #include "client/wire/wire.h"
 #include "kernel/base/clock.h"
 
-#define LINE_MAX_SIZE    ((size_t)8 * 1024) /* the status line */
-#define FIELDS_MAX       256
-#define TRAILERS_MAX     ((size_t)16 * 1024)
-#define TRAILER_FIELDS   64
-#define EXTENSIONS_MAX   ((size_t)16 * 1024)
+#define LINE_MAX_SIZE  ((size_t)8 * 1024) /* the status line */
+#define FIELDS_MAX     256
+#define TRAILERS_MAX   ((size_t)16 * 1024)
+#define TRAILER_FIELDS 64
+#define EXTENSIONS_MAX ((size_t)16 * 1024)
 
 static bool
 wants_body(const struct weir__http_call *call)
@@ -230,7 +230,9 @@ read_on(struct weir__wire *wire)
                         wire->since = weir__clock_now();
                 if (got > 0)
                         stream->received += (uint64_t)got;
-                int failed = got > 0 ? take_in(wire, scratch, (size_t)got) : got == 0 ? end_of_input(wire) : broken(wire, (int)got);
+                int failed = got > 0    ? take_in(wire, scratch, (size_t)got)
+                             : got == 0 ? end_of_input(wire)
+                                        : broken(wire, (int)got);
                 if (got <= 0 || failed)
                         weir__wire_end(wire, failed);
         }

@@ -14,20 +14,20 @@
 #include "protocol/message/gate.h"
 
 struct weir__wire {
-        struct weir__pooled pooled; /* first */
-        struct weir_stream *stream; /* a use; NULL: it is over */
-        struct weir__http_call *call;    /* or NULL: it is free */
+        struct weir__pooled pooled;   /* first */
+        struct weir_stream *stream;   /* a use; NULL: it is over */
+        struct weir__http_call *call; /* or NULL: it is free */
         weir_nsec opened_at;
-        weir_nsec since;     /* when the stage began that has a limit, or bytes went or came */
-        uint64_t sent;       /* of the transport, when that was noted */
-        unsigned served;     /* calls that are complete; saturates */
-        bool is_receiving;   /* a function that receives is on the stack */
-        bool is_body;        /* the head of the response is there */
-        bool has_come;       /* a byte of the response */
-        uint8_t end;         /* of the body: enum weir__received_end */
-        uint8_t limited_by;  /* what the limit is of: wire.c's */
-        uint32_t interim;    /* bytes of interim responses */
-        uint64_t left;       /* LENGTH: bytes of the body that are to come */
+        weir_nsec since;    /* when the stage began that has a limit, or bytes went or came */
+        uint64_t sent;      /* of the transport, when that was noted */
+        unsigned served;    /* calls that are complete; saturates */
+        bool is_receiving;  /* a function that receives is on the stack */
+        bool is_body;       /* the head of the response is there */
+        bool has_come;      /* a byte of the response */
+        uint8_t end;        /* of the body: enum weir__received_end */
+        uint8_t limited_by; /* what the limit is of: wire.c's */
+        uint32_t interim;   /* bytes of interim responses */
+        uint64_t left;      /* LENGTH: bytes of the body that are to come */
         struct weir__gate gate;
         struct weir__chunked chunked;
         struct weir__work ending; /* over: frees it, for it may be on the stack */
@@ -47,7 +47,7 @@ void weir__wire_end(struct weir__wire *wire, int status); /* does nothing if it 
 
 /* It was reserved, and who has it has come.  Returns false if it is over: then it is gone. */
 bool weir__wire_claim(struct weir__wire *wire);
-void weir__wire_close(struct weir__pooled *connection);   /* weir__origin_ops.close */
+void weir__wire_close(struct weir__pooled *connection); /* weir__origin_ops.close */
 
 /* -- receive.c -- */
 

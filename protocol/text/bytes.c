@@ -161,3 +161,20 @@ weir__bytes_list_has(const char *list, size_t size, const char *word)
                         return true;
         return false;
 }
+
+void
+weir__bytes_base64(char *out, const void *data, size_t size)
+{
+        static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+        const unsigned char *at = data;
+
+        for (; size > 0; at += 3, size -= size < 3 ? size : 3, out += 4) {
+                uint32_t group = (uint32_t)at[0] << 16 | (size > 1 ? (uint32_t)at[1] << 8 : 0) | (size > 2 ? at[2] : 0U);
+
+                out[0] = digits[group >> 18];
+                out[1] = digits[group >> 12 & 63];
+                out[2] = size > 1 ? digits[group >> 6 & 63] : '=';
+                out[3] = size > 2 ? digits[group & 63] : '=';
+        }
+        *out = '\0';
+}

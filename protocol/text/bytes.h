@@ -66,6 +66,11 @@ bool weir__bytes_next_part(const char **text, size_t *text_size, char separator,
  *         one. */
 bool weir__bytes_next_member(const char **list, size_t *list_size, const char **member, size_t *member_size);
 
+/* Writes the bytes in base 64, with a NUL: WEIR__BASE64_SIZE of them in all.
+ * Source: RFC 4648 section 4. */
+#define WEIR__BASE64_SIZE(size) (((size) + 2) / 3 * 4 + 1)
+void weir__bytes_base64(char *out, const void *data, size_t size);
+
 /* Whether the word is a member of such a list, compared without case. */
 bool weir__bytes_list_has(const char *list, size_t size, const char *word);
 
