@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "client/request/request.h"
+#include "client/wire/wire.h"
 #include "kernel/observe/log.h"
 
 static bool
@@ -83,8 +84,8 @@ static int
 go_to(struct weir__request *request, weir_url *target)
 {
         struct weir__origin *from = request->origin;
-        struct weir__origin *to = weir__origin_of(request->draft.client, from->ops, has_scheme(target, "https"),
-                                                  weir_url_address(target));
+        struct weir__origin *to = weir__client_origin(request->draft.client, has_scheme(target, "https"),
+                                                      weir_url_address(target));
         struct weir__visited *visited = malloc(sizeof *visited);
 
         if (!to || !visited) {

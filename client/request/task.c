@@ -13,9 +13,6 @@
 #include "kernel/base/clock.h"
 #include "kernel/base/phase.h"
 
-static const struct weir__origin_ops origin_ops = {
-        .dial = weir__client_dial, .cancel_dials = weir__client_cancel_dials, .close = weir__wire_close};
-
 struct weir__request *
 weir__request_of(const weir_task *task)
 {
@@ -71,20 +68,14 @@ wait_for_connection(struct weir__request *request)
                 weir__pool_wait(weir__request_branch(request), &request->seeker);
 }
 
-/* The server may have closed it already: that is seen without sending. */
-static bool
-is_alive(const struct weir__pooled *connection)
-{
-        return weir__input_peek(&((const struct weir__wire *)connection)->stream->transport) == -EAGAIN;
-}
-
 /* An idle connection; a request that is sent once more takes only one that the server has not closed. */
 static struct weir__pooled *
 find_connection(struct weir__request *request)
 {
         struct weir__pooled *connection;
 
-        while ((connection = weir__pool_get(weir__request_branch(request))) && request->was_replayed && !is_alive(connection))
+        while ((connection = weir__pool_get(weir__request_branch(request))) && request->was_replayed &&
+               !weir__wire_is_alive(connection))
                 weir__wire_close(connection);
         return connection;
 }
@@ -137,7 +128,7 @@ begin(struct weir__request *request)
         const weir_url *url = request->draft.url;
         bool is_secure = strcmp(weir_url_scheme(url), "https") == 0;
 
-        request->origin = weir__origin_of(request->draft.client, &origin_ops, is_secure, weir_url_address(url));
+        request->origin = weir__client_origin(request->draft.client, is_secure, weir_url_address(url));
         if (!request->origin)
                 return -ENOMEM;
         request->call.late_at = request->limit == WEIR_FOREVER ? WEIR_FOREVER

@@ -14,6 +14,7 @@ struct weir__http_call;
 struct weir__wire;
 
 struct weir__http_call_ops {
+        void (*started)(struct weir__http_call *call); /* it has a connection: may queue writers; NULL: nothing */
         /* The head of the response is there: call->received.  Result: 0; a negative errno ends the call with that. */
         int (*head)(struct weir__http_call *call);
         /* A piece of its body, not empty.  The same. */
@@ -37,6 +38,7 @@ struct weir__http_call {
         bool wants_upgrade;   /* 101 ends HTTP on the connection */
         uint8_t response_for; /* enum weir__received_for */
 
+        struct weir_stream *stream;      /* after a response of 101: the connection, a use; or NULL */
         struct weir__received *received; /* weir__free; or NULL */
         uint32_t max_head;
         uint8_t stage; /* enum weir_http_stage; a dump may look */
@@ -67,6 +69,12 @@ void weir__wire_start(struct weir__wire *wire, struct weir__http_call *call);
 
 /* It was cancelled: its connection is closed, and it hears nothing more. */
 void weir__wire_abandon(struct weir__http_call *call);
+
+/* Queues a writer of its own, behind the others.  weir__wire_go_on must follow. */
+void weir__wire_put(struct weir__http_call *call, struct weir__writer *writer);
+
+/* Takes one back.  Returns false if a part of it is out, or encrypted. */
+bool weir__wire_take_back(struct weir__http_call *call, struct weir__writer *writer);
 
 /* It wants the body now, or has queued writers: goes on with both.  It may be over when this returns. */
 void weir__wire_go_on(struct weir__wire *wire);

@@ -5,6 +5,7 @@
  *
  * A connection is never freed while a function of it is on the stack: its end only delivers a work item. */
 #include "client/wire/wire.h"
+#include "client/wire/dial.h"
 
 #include <errno.h>
 #include <string.h>
@@ -66,6 +67,23 @@ detach(struct weir__wire *wire)
         return call;
 }
 
+/* It is over. */
+static struct weir_stream *
+leave_stream(struct weir__wire *wire)
+{
+        struct weir_stream *stream = wire->stream;
+
+        wire->stream = NULL;
+        weir__pool_take_off(&wire->pooled);
+        weir__link_remove(&wire->pooled.all);
+        drop_output(&stream->transport);
+        (void)weir__transport_set_limit(&stream->transport, 0, WEIR_FOREVER);
+        weir__stream_give_back(stream);
+        if (!wire->pooled.is_reserved) /* else weir__wire_claim does */
+                deliver_ending(wire);
+        return stream;
+}
+
 void
 weir__wire_end(struct weir__wire *wire, int status)
 {
@@ -77,17 +95,10 @@ weir__wire_end(struct weir__wire *wire, int status)
         bool may_replay = was_closed && wire->served && !wire->has_come;
         struct weir__http_call *call = detach(wire);
 
-        wire->stream = NULL;
-        weir__pool_take_off(&wire->pooled);
-        weir__link_remove(&wire->pooled.all);
-        drop_output(&stream->transport);
-        (void)weir__transport_set_limit(&stream->transport, 0, WEIR_FOREVER);
-        weir__stream_give_back(stream);
+        (void)leave_stream(wire);
         if (call && !stream->failure)
                 weir__stream_fail(stream, -ECONNABORTED); /* the server must not take part of a request for the whole */
         weir_stream_unref(stream);
-        if (!wire->pooled.is_reserved) /* else weir__wire_claim does */
-                deliver_ending(wire);
         if (call)
                 call->ops->ended(call, status == -EPIPE ? -ECONNRESET : status, may_replay);
 }
@@ -190,6 +201,23 @@ fail_sending(struct weir__wire *wire, int failure)
         weir__wire_end(wire, failure);
 }
 
+static bool
+is_tunnel(const struct weir__wire *wire)
+{
+        return wire->stream && wire->call && wire->is_body && wire->end == WEIR__RECEIVED_TUNNEL &&
+               weir__output_is_empty(transport_of(wire));
+}
+
+/* HTTP is over on the connection: the call has the stream, with what has come behind the head. */
+static void
+become_stream(struct weir__wire *wire)
+{
+        struct weir__http_call *call = detach(wire);
+
+        call->stream = leave_stream(wire);
+        call->ops->ended(call, 0, false);
+}
+
 void
 weir__wire_go_on(struct weir__wire *wire)
 {
@@ -200,6 +228,8 @@ weir__wire_go_on(struct weir__wire *wire)
                 fail_sending(wire, result);
         else
                 weir__wire_receive(wire);
+        if (is_tunnel(wire))
+                become_stream(wire);
         settle(wire);
 }
 
@@ -264,6 +294,8 @@ weir__wire_start(struct weir__wire *wire, struct weir__http_call *call)
         weir__output_append(transport, &call->head);
         if (call->has_body)
                 weir__output_append(transport, &call->body);
+        if (call->ops->started)
+                call->ops->started(call);
         if (!wire->is_receiving) { /* else the call before it has ended just now, on the stack */
                 weir__wire_go_on(wire);
                 return;
@@ -281,6 +313,21 @@ weir__wire_abandon(struct weir__http_call *call)
         drop_output(transport_of(wire));
         (void)detach(wire);
         weir__stream_fail(wire->stream, -ECONNABORTED); /* go_on ends it */
+}
+
+void
+weir__wire_put(struct weir__http_call *call, struct weir__writer *writer)
+{
+        weir__output_append(transport_of(call->wire), writer);
+}
+
+bool
+weir__wire_take_back(struct weir__http_call *call, struct weir__writer *writer)
+{
+        if (weir__output_is_on_its_way(transport_of(call->wire), writer))
+                return false;
+        weir__link_remove(&writer->link);
+        return true;
 }
 
 static bool
@@ -336,4 +383,19 @@ weir__wire_new(struct weir__branch *branch, struct weir_stream *stream, int *fai
                 return wire;
         *failed = -ENOMEM;
         return NULL;
+}
+
+bool
+weir__wire_is_alive(const struct weir__pooled *connection)
+{
+        return weir__input_peek(&((const struct weir__wire *)connection)->stream->transport) == -EAGAIN;
+}
+
+struct weir__origin *
+weir__client_origin(struct weir_client *client, bool is_secure, const char *address)
+{
+        static const struct weir__origin_ops ops = {
+                .dial = weir__client_dial, .cancel_dials = weir__client_cancel_dials, .close = weir__wire_close};
+
+        return weir__origin_of(client, &ops, is_secure, address);
 }

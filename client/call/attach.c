@@ -1,0 +1,258 @@
+/* client/call/attach.c: how a call finds its connection, and what it hears of it.
+ *
+ * Threads: the owner of the call's poller; it stays there.
+ * Locks:   none of its own; in the queue of its origin that one's lock. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "client/call/call.h"
+#include "client/request/request.h"
+#include "client/wire/wire.h"
+#include "kernel/base/clock.h"
+#include "kernel/base/phase.h"
+#include "kernel/worker/deliver.h"
+
+static struct weir__branch *
+branch_of(const struct weir_http_call *self)
+{
+        return weir__origin_branch(self->origin, self->poller);
+}
+
+/* It has no place any more. */
+static void
+be_over(struct weir_http_call *self, int status)
+{
+        self->state = WEIR__CALL_OVER;
+        self->status = status;
+        if (status && !self->has_head)
+                weir__client_count(self->draft.client, WEIR__CLIENT_FAILED);
+        weir__call_end_tasks(self);
+}
+
+/* -- on its connection -- */
+
+static void
+started(struct weir__http_call *call)
+{
+        struct weir_http_call *self = weir__call_of(call);
+
+        self->state = WEIR__CALL_WIRED;
+        for (struct weir__link *link = weir__list_first(&self->writers); link; link = weir__list_next(&self->writers, link))
+                weir__wire_put(call, &weir__container_of(link, struct weir__call_task, waiting)->writer);
+}
+
+/* After 101 the heads wait for the stream. */
+static int
+take_head(struct weir__http_call *call)
+{
+        struct weir_http_call *self = weir__call_of(call);
+
+        self->has_head = true;
+        if (call->received->end == WEIR__RECEIVED_TUNNEL)
+                return 0;
+        for (struct weir__link *link; (link = weir__list_pop(&self->heads));)
+                weir__call_complete(weir__container_of(link, struct weir__call_task, waiting), 0);
+        return 0;
+}
+
+static bool
+wants_body(const struct weir__http_call *call)
+{
+        const struct weir_http_call *self = weir__call_of((struct weir__http_call *)call);
+
+        return self->reader || self->is_drained;
+}
+
+static int
+take_body(struct weir__http_call *call, const char *data, size_t size)
+{
+        struct weir_http_call *self = weir__call_of(call);
+        struct weir__call_task *reader = self->reader;
+
+        if (!reader) {
+                self->drained += size;
+                return self->drained > WEIR__DRAINED ? -ECONNABORTED : 0;
+        }
+        reader->data = malloc(size + 1);
+        if (!reader->data)
+                return -ENOMEM;
+        memcpy(reader->data, data, size);
+        reader->data[size] = '\0';
+        reader->size = size;
+        self->reader = NULL;
+        weir__call_complete(reader, 0);
+        return 0;
+}
+
+/* All that has a length was written: no end has to be said. */
+static bool
+is_whole(const struct weir_http_call *self)
+{
+        return self->framing == WEIR__DRAFT_LENGTH && !self->length && weir__list_is_empty(&self->writers);
+}
+
+static void
+written(struct weir__http_call *call, struct weir__writer *writer)
+{
+        struct weir_http_call *self = weir__call_of(call);
+        struct weir__call_task *task = weir__container_of(writer, struct weir__call_task, writer);
+
+        weir__link_remove(&task->waiting);
+        if (task->kind == WEIR__CALL_FINISH || is_whole(self))
+                call->has_more = false;
+        weir__call_complete(task, 0);
+}
+
+static void seek(struct weir_http_call *self);
+
+static void
+ended(struct weir__http_call *call, int status, bool may_replay)
+{
+        struct weir_http_call *self = weir__call_of(call);
+
+        if (may_replay && self->framing == WEIR__DRAFT_NO_BODY && self->draft.is_idempotent && !self->was_replayed) {
+                self->was_replayed = true;
+                weir__client_count(self->draft.client, WEIR__CLIENT_REPLAYED);
+                seek(self);
+                return;
+        }
+        be_over(self, status);
+        weir__call_drop(self);
+}
+
+static const struct weir__http_call_ops call_ops = {
+        .started = started, .head = take_head, .body = take_body, .wants_body = wants_body, .written = written, .ended = ended};
+
+/* -- seeking -- */
+
+static void
+start(struct weir_http_call *self, struct weir__pooled *connection)
+{
+        self->call.head = (struct weir__writer){.data = self->draft.head, .left = self->draft.head_size};
+        self->call.has_more = self->framing != WEIR__DRAFT_NO_BODY && !is_whole(self);
+        weir__wire_start(weir__wire_of(connection), &self->call);
+}
+
+static void
+seek(struct weir_http_call *self)
+{
+        struct weir__pooled *connection;
+
+        self->state = WEIR__CALL_SEEKING;
+        weir__http_call_set_stage(&self->call, WEIR_HTTP_QUEUED);
+        while ((connection = weir__pool_get(branch_of(self))) && self->was_replayed && !weir__wire_is_alive(connection))
+                weir__wire_close(connection);
+        if (connection)
+                start(self, connection);
+        else
+                weir__pool_wait(branch_of(self), &self->seeker);
+}
+
+static bool
+claim(struct weir__seeker *seeker)
+{
+        (void)seeker;
+        return true;
+}
+
+static void
+granted(struct weir__seeker *seeker, unsigned poller)
+{
+        weir__deliver(weir__poller_at(poller), &weir__container_of(seeker, struct weir_http_call, seeker)->granted);
+}
+
+static const struct weir__seeker_ops seeker_ops = {.claim = claim, .granted = granted};
+
+/* It has left the queue; it may be OVER meanwhile. */
+static void
+run_granted(struct weir__work *work)
+{
+        struct weir_http_call *self = weir__container_of(work, struct weir_http_call, granted);
+        struct weir__pooled *connection = self->seeker.connection;
+
+        self->seeker.connection = NULL;
+        if (connection && !weir__wire_claim(weir__wire_of(connection)))
+                connection = NULL;
+        if (self->state == WEIR__CALL_OVER) {
+                if (connection)
+                        weir__pool_put(connection);
+                weir__call_drop(self);
+        } else if (self->seeker.failure) {
+                weir__http_call_set_stage(&self->call, self->seeker.stage);
+                be_over(self, self->seeker.failure);
+                weir__call_drop(self);
+        } else if (connection) {
+                start(self, connection);
+        } else {
+                seek(self);
+        }
+}
+
+static const struct weir__work_ops granted_ops = {.run = run_granted};
+
+static int
+prepare(struct weir_http_call *self)
+{
+        const weir_url *url = self->draft.url;
+
+        self->origin = weir__client_origin(self->draft.client, strcmp(weir_url_scheme(url), "https") == 0, weir_url_address(url));
+        if (!self->origin)
+                return -ENOMEM;
+        int failed = weir__draft_authorize(&self->draft);
+        return failed ? failed
+                      : weir__draft_compose(&self->draft, (enum weir__draft_framing)self->framing, self->length, self->upgrade);
+}
+
+int
+weir__call_begin(struct weir_http_call *self)
+{
+        int failed = weir__phase_is_stopping() ? -ESHUTDOWN : prepare(self);
+
+        if (failed) {
+                be_over(self, failed);
+                return failed;
+        }
+        self->call.ops = &call_ops;
+        self->call.late_at = self->limit == WEIR_FOREVER ? WEIR_FOREVER : weir__clock_after(weir__clock_now(), self->limit);
+        self->call.response_for = strcmp(self->draft.method, "HEAD") == 0 ? WEIR__RECEIVED_FOR_HEAD : WEIR__RECEIVED_FOR_OTHER;
+        self->seeker.ops = &seeker_ops;
+        self->seeker.is_fixed = true;
+        self->granted.ops = &granted_ops;
+        weir__call_keep(self);
+        seek(self);
+        return 0;
+}
+
+/* -- from outside -- */
+
+void
+weir__call_end(struct weir_http_call *self, int status)
+{
+        uint8_t state = self->state;
+
+        if (state == WEIR__CALL_OVER)
+                return;
+        if (state == WEIR__CALL_WIRED)
+                weir__wire_abandon(&self->call);
+        bool has_left = state == WEIR__CALL_WIRED ||
+                        (state == WEIR__CALL_SEEKING && weir__pool_leave(branch_of(self), &self->seeker));
+        be_over(self, status);
+        if (has_left)
+                weir__call_drop(self); /* else run_granted does */
+}
+
+/* The rest of a short response is thrown away, so that the connection can be used again. */
+void
+weir__call_close(struct weir_http_call *self)
+{
+        bool may_drain = self->state == WEIR__CALL_WIRED && self->has_head && self->call.is_sent &&
+                         (!self->call.received->has_length || self->call.received->content_length <= WEIR__DRAINED);
+
+        if (!may_drain) {
+                weir__call_end(self, -ECONNABORTED);
+                return;
+        }
+        self->is_drained = true;
+        weir__wire_go_on(self->call.wire);
+}

@@ -1,0 +1,77 @@
+/* client/call/response.c: what a call has come to.
+ *
+ * Threads: any, once a head task has ended. */
+#include <errno.h>
+#include <stdlib.h>
+
+#include <weir/runtime.h>
+
+#include "client/call/call.h"
+#include "client/request/words.h"
+
+int
+weir_http_call_status(const weir_http_call *self)
+{
+        return !self ? -EINVAL : self->has_head ? self->call.received->status : 0;
+}
+
+const char *
+weir_http_call_header(const weir_http_call *self, const char *name)
+{
+        return self && self->has_head && name ? weir__received_field(self->call.received, name) : NULL;
+}
+
+int
+weir_http_call_field(const weir_http_call *self, size_t index, const char **name, const char **value)
+{
+        if (!self)
+                return -EINVAL;
+        if (!self->has_head || index >= self->call.received->field_count)
+                return -ENOENT;
+        if (name)
+                *name = self->call.received->fields[index].name;
+        if (value)
+                *value = self->call.received->fields[index].value;
+        return 0;
+}
+
+uint64_t
+weir_http_call_length(const weir_http_call *self)
+{
+        return self && self->has_head && self->call.received->has_length ? self->call.received->content_length : UINT64_MAX;
+}
+
+weir_stream *
+weir_http_call_take_stream(weir_http_call *self)
+{
+        weir_stream *stream = self ? self->call.stream : NULL;
+
+        if (stream)
+                self->call.stream = NULL;
+        return stream;
+}
+
+enum weir_http_stage
+weir_http_call_stage(const weir_http_call *self)
+{
+        return self ? (enum weir_http_stage)__atomic_load_n(&self->call.stage, __ATOMIC_RELAXED) : WEIR_HTTP_QUEUED;
+}
+
+const char *
+weir_http_call_problem(const weir_http_call *call)
+{
+        struct weir_http_call *self = (struct weir_http_call *)call;
+
+        if (!self || !self->status)
+                return NULL;
+        char *made = weir__client_words(&self->draft, &self->call, self->status, self->seeker.problem);
+        weir__lock(&self->lock);
+        if (!self->problem) {
+                self->problem = made;
+                made = NULL;
+        }
+        const char *problem = self->problem;
+        weir__unlock(&self->lock);
+        free(made);
+        return problem ? problem : weir_strerror(self->status);
+}

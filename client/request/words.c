@@ -1,0 +1,60 @@
+/* client/request/words.c: what has gone wrong, in words.
+ *
+ * Threads: any. */
+#include "client/request/words.h"
+
+#include <errno.h>
+#include <stdio.h>
+
+#include <weir/runtime.h>
+
+static const char *
+words_of_time(uint8_t stage)
+{
+        static const char *const words[] = {
+                "too late while it waited for a connection",
+                "too late while the name was looked up",
+                "too late while the connection was made",
+                "too late in the handshake of TLS",
+                "too late: the server took nothing more of the request",
+                "too late: the head of the response did not come",
+                "too late: the body of the response stopped coming",
+                "too late",
+        };
+
+        return words[stage];
+}
+
+static const char *
+words_of(const struct weir__http_call *call, int status)
+{
+        switch (status) {
+        case -ETIMEDOUT: return words_of_time(call->stage);
+        case -ECONNRESET: return "the server has closed the connection without a response";
+        case -ECONNABORTED: return "the server has closed the connection in the middle of the response";
+        case -EBADMSG:
+                return call->stage == WEIR_HTTP_COMPLETE ? "the coding of the body is damaged"
+                                                         : "what came is no valid HTTP/1 response";
+        case -EMSGSIZE: return call->received ? "the body is larger than the limit" : "the head is larger than the limit";
+        case -E2BIG: return "the body without its coding is larger than the limit";
+        case -ENOTSUP: return "the body has a coding that was not asked for";
+        case -EPROTO: return "bytes came that nobody has asked for";
+        case -ELOOP: return "more redirects than allowed";
+        case -ENOLINK: return "a redirect without a valid Location";
+        case -EACCES: return "a redirect from https to http";
+        default: return weir_strerror(status);
+        }
+}
+
+char *
+weir__client_words(const struct weir__draft *draft, const struct weir__http_call *call, int status, const char *problem)
+{
+        char *text;
+
+        if (!draft->url)
+                return NULL;
+        if (asprintf(&text, "%s %s://%s%s: %s", draft->method, weir_url_scheme(draft->url), weir_url_host_field(draft->url),
+                     weir_url_path(draft->url), problem ? problem : words_of(call, status)) < 0)
+                return NULL;
+        return text;
+}
