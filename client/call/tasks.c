@@ -9,6 +9,7 @@
 
 #include "client/call/call.h"
 #include "client/wire/wire.h"
+#include "kernel/observe/log.h"
 
 static struct weir__call_task *
 task_of(struct weir__link *link)
@@ -134,6 +135,18 @@ frame(struct weir__call_task *task, bool is_chunked)
 }
 
 static int
+refuse_write(const struct weir_http_call *self)
+{
+        static struct weir__log_limit limit;
+
+        if (!self->is_finished)
+                weir__log_limited(&limit, WEIR_LOG_WARNING,
+                                  "weir_http_call_write_new: the request has begun without a body: expected "
+                                  "weir_http_call_set_length before its first task");
+        return -EPIPE;
+}
+
+static int
 try_write(struct weir__call_task *task)
 {
         struct weir_http_call *self = task->owner;
@@ -144,7 +157,7 @@ try_write(struct weir__call_task *task)
         if (self->state == WEIR__CALL_OVER)
                 return self->status ? self->status : -EPIPE;
         if (self->is_finished || self->framing == WEIR__DRAFT_NO_BODY)
-                return -EPIPE;
+                return refuse_write(self);
         bool is_chunked = self->framing == WEIR__DRAFT_CHUNKED;
         if (!is_chunked && task->size > self->length)
                 return -EMSGSIZE;
