@@ -289,6 +289,7 @@ tls_begins_on_a_stream(void)
         weir_task_start(weir_stream_start_tls_new(client, of_client, "server.example", note_status, &ours));
         BECOMES(ours != 1 && theirs != 1);
         CU_ASSERT(ours == 0 && theirs == 0);
+        CU_ASSERT(!weir_stream_is_resumed(client)); /* it was the first */
         weir_stream_unref(client);
         weir_stream_unref(server);
         weir_tls_unref(of_server);

@@ -199,7 +199,7 @@ static struct {
 
 static int file;
 static char body[BODY];
-static weir_tls *trust;
+static weir_tls *trust; /* of one exchange: it keeps sessions */
 
 static void
 note(weir_task *task, enum task which)
@@ -363,6 +363,15 @@ let_them_talk(void)
         }
 }
 
+static void
+trust_authority(void)
+{
+        struct weir_tls_config config = WEIR_TLS_CONFIG_DEFAULT;
+
+        config.ca_file = tls_path("ca.pem");
+        trust = weir_tls_client_new(&config);
+}
+
 /* Returns whether anything was refused. */
 static bool
 exchange(enum over over)
@@ -374,6 +383,7 @@ exchange(enum over over)
         unsigned fds = weir_test_entries_of("/proc/self/fd");
         weir_test_begin_virtual();
         weir_stream_server *server = serve_at(over);
+        trust_authority();
         is_armed = true;
         ask(over);
         let_them_talk();
@@ -383,6 +393,7 @@ exchange(enum over over)
         weir_stream_server_free(server);
         weir_test_pass(WEIR_SEC(60)); /* for those that linger */
         weir_test_end();
+        weir_tls_unref(trust);
         EXPECT(weir_test_entries_of("/proc/self/fd") == fds);
         weir_test_free_kept();
         CU_ASSERT_EQUAL(at.started, at.ended);
@@ -605,7 +616,6 @@ main(void)
                 WEIR_TEST(each_call_may_fail),        WEIR_TEST(each_call_of_a_stream_that_is_broken_may_fail),
                 WEIR_TEST(each_call_of_tls_may_fail),
         };
-        struct weir_tls_config config = WEIR_TLS_CONFIG_DEFAULT;
 
         if (!can_refuse_openssl())
                 return 1;
@@ -618,10 +628,7 @@ main(void)
         tls_make_certificate("ca", &(struct tls_wish){.key = TLS_EC});
         tls_make_certificate("server",
                              &(struct tls_wish){.alternative_names = "DNS:server.example", .issuer = "ca", .key = TLS_EC});
-        config.ca_file = tls_path("ca.pem");
-        trust = weir_tls_client_new(&config);
         int result = weir_test_main("stream_faults", tests, sizeof tests / sizeof *tests);
-        weir_tls_unref(trust);
         tls_files_end();
         close(file);
         return result;

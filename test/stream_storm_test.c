@@ -18,7 +18,8 @@
 static struct {
         weir_stream_server *server;
         char addresses[2][64];
-        weir_tls *trust; /* NULL: plain */
+        bool is_secure;
+        weir_tls *trust; /* of one storm, because it keeps sessions; NULL: plain */
         unsigned operations;
         _Atomic bool is_shut_down; /* in the middle */
         _Atomic unsigned made;     /* operations */
@@ -276,9 +277,12 @@ static void
 begin(void)
 {
         struct weir_stream_server_config config = WEIR_STREAM_SERVER_CONFIG_DEFAULT;
+        struct weir_tls_config of_client = WEIR_TLS_CONFIG_DEFAULT;
         char both[100];
 
-        if (storm.trust) {
+        if (storm.is_secure) {
+                of_client.ca_file = tls_path("ca.pem");
+                storm.trust = weir_tls_client_new(&of_client);
                 config.certificate_file = tls_path("server.pem");
                 config.private_key_file = tls_path("server.key");
         }
@@ -307,6 +311,8 @@ end(void)
 {
         WEIR_TEST_EVENTUALLY(storm.under_way == 0);
         close_all();
+        weir_tls_unref(storm.trust);
+        storm.trust = NULL;
         if (storm.is_shut_down) {
                 weir_stream_server_free(storm.server);
                 (void)weir_shutdown(); /* of a runtime that a late start has made */
@@ -367,13 +373,9 @@ a_storm_of_plain_streams_leaves_nothing_behind(void)
 static void
 a_storm_over_tls_leaves_nothing_behind(void)
 {
-        struct weir_tls_config config = WEIR_TLS_CONFIG_DEFAULT;
-
-        config.ca_file = tls_path("ca.pem");
-        storm.trust = weir_tls_client_new(&config);
+        storm.is_secure = true;
         run_storm(OVER_TLS);
-        weir_tls_unref(storm.trust);
-        storm.trust = NULL;
+        storm.is_secure = false;
 }
 
 static void

@@ -351,9 +351,9 @@ listen_here(void)
         snprintf(address, sizeof address, "127.0.0.1:%u", ntohs(in.sin_port));
 }
 
-/* Connects, and has the server's side shake hands, if it is to speak TLS. */
+/* Connects, and has the server's side shake hands, if it is to speak TLS.  Both streams stay. */
 static void
-connect_as(weir_task *task, struct connected *connected, bool speaks_tls)
+meet(weir_task *task, struct connected *connected, bool speaks_tls)
 {
         struct weir_test_record theirs = {0};
         int fd = -1;
@@ -364,8 +364,20 @@ connect_as(weir_task *task, struct connected *connected, bool speaks_tls)
         start(speaks_tls ? start_tls(server, of_server, NULL, &theirs)
                          : weir_test_recorded(weir_stream_write_new(server, "220 plain\r\n", 11, weir_test_done, &theirs)));
         BECOMES(connected->record.frees && theirs.frees);
+}
+
+static void
+part(struct connected *connected)
+{
         weir_stream_unref(server);
         weir_stream_unref(connected->stream);
+}
+
+static void
+connect_as(weir_task *task, struct connected *connected, bool speaks_tls)
+{
+        meet(task, connected, speaks_tls);
+        part(connected);
 }
 
 static void
@@ -402,6 +414,88 @@ certificates_are_checked(void)
         weir_tls_unref(of_client);
         weir_tls_unref(of_server);
         weir_tls_unref(insecure);
+        close(listener);
+        weir_test_end();
+}
+
+/* -- sessions -- */
+
+/* Connects, reads a byte, and with it the tickets.  Returns whether a session was resumed, as both sides see it. */
+static bool
+is_resumed_by(weir_tls *of_client, const char *name)
+{
+        struct connected connected = {0};
+        struct seen seen = {0};
+
+        meet(weir_connect_tls_new(address, of_client, name, take, &connected), &connected, true);
+        CU_ASSERT_EQUAL(connected.record.status, 0);
+        start(weir_test_recorded(weir_stream_read_new(connected.stream, 1, 1, see, &seen)));
+        start(weir_stream_write_new(server, "x", 1, NULL, NULL));
+        BECOMES(seen.record.frees);
+        bool is_resumed = weir_stream_is_resumed(connected.stream);
+        CU_ASSERT_EQUAL(weir_stream_is_resumed(server), is_resumed);
+        part(&connected);
+        return is_resumed;
+}
+
+static void
+later_connections_resume_the_session(void)
+{
+        weir_tls *of_client = settings_of_client(), *others = settings_of_client();
+        struct connected plain = {0};
+
+        weir_test_begin_virtual();
+        listen_here();
+        of_server = settings_of_server();
+        CU_ASSERT_FALSE(is_resumed_by(of_client, "server.example"));
+        CU_ASSERT_TRUE(is_resumed_by(of_client, "server.example"));
+        CU_ASSERT_TRUE(is_resumed_by(of_client, "server.example"));
+        CU_ASSERT_FALSE(is_resumed_by(of_client, "other.example"));
+        CU_ASSERT_FALSE(is_resumed_by(others, "server.example"));
+        CU_ASSERT_EQUAL(weir_clock_set_wall(weir_wall_now() + (weir_nsec)8 * 24 * 3600 * WEIR_SEC(1)), 0);
+        CU_ASSERT_FALSE(is_resumed_by(of_client, "server.example")); /* it has expired */
+        meet(weir_connect_new(address, take, &plain), &plain, false);
+        CU_ASSERT_FALSE(weir_stream_is_resumed(plain.stream));
+        CU_ASSERT_FALSE(weir_stream_is_resumed(NULL));
+        weir_stream_break(plain.stream);
+        weir_test_pass(0);
+        CU_ASSERT_FALSE(weir_stream_is_resumed(plain.stream));
+        part(&plain);
+        weir_tls_unref(of_client);
+        weir_tls_unref(others);
+        weir_tls_unref(of_server);
+        close(listener);
+        weir_test_end();
+}
+
+static void
+a_start_of_tls_resumes_a_session(void)
+{
+        weir_tls *of_client = settings_of_client();
+
+        weir_test_begin_virtual();
+        listen_here();
+        of_server = settings_of_server();
+        for (int i = 0; i < 2; i++) {
+                struct connected connected = {0};
+                struct weir_test_record ours = {0}, theirs = {0};
+                struct seen seen = {0};
+
+                meet(weir_connect_new(address, take, &connected), &connected, false);
+                start(weir_test_recorded(weir_stream_read_until_new(connected.stream, "\r\n", 2, 100, see, &seen)));
+                BECOMES(seen.record.frees);
+                start(start_tls(server, of_server, NULL, &theirs));
+                start(start_tls(connected.stream, of_client, "server.example", &ours));
+                BECOMES(ours.frees && theirs.frees);
+                CU_ASSERT_EQUAL(weir_stream_is_resumed(connected.stream), i == 1);
+                seen = (struct seen){0};
+                start(weir_test_recorded(weir_stream_read_new(connected.stream, 1, 1, see, &seen)));
+                start(weir_stream_write_new(server, "x", 1, NULL, NULL));
+                BECOMES(seen.record.frees);
+                part(&connected);
+        }
+        weir_tls_unref(of_client);
+        weir_tls_unref(of_server);
         close(listener);
         weir_test_end();
 }
@@ -547,6 +641,8 @@ main(void)
                 WEIR_TEST(obstacles_are_named),
                 WEIR_TEST(a_cancelled_handshake_breaks_the_stream),
                 WEIR_TEST(certificates_are_checked),
+                WEIR_TEST(later_connections_resume_the_session),
+                WEIR_TEST(a_start_of_tls_resumes_a_session),
                 WEIR_TEST(a_finish_waits_until_the_peer_can_be_told),
                 WEIR_TEST(a_close_waits_until_the_peer_can_be_told),
                 WEIR_TEST(a_finish_that_is_half_out_breaks_the_stream_when_it_is_cancelled),
@@ -558,8 +654,9 @@ main(void)
 
         tls_files_begin();
         tls_make_certificate("ca", &(struct tls_wish){.key = TLS_EC});
-        tls_make_certificate("server",
-                             &(struct tls_wish){.alternative_names = "DNS:server.example", .issuer = "ca", .key = TLS_EC});
+        tls_make_certificate(
+                "server",
+                &(struct tls_wish){.alternative_names = "DNS:server.example,DNS:other.example", .issuer = "ca", .key = TLS_EC});
         int result = weir_test_main("stream_tls", tests, sizeof tests / sizeof *tests);
         tls_files_end();
         return result;

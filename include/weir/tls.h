@@ -18,7 +18,9 @@
 
 WEIR_BEGIN
 
-/* Settings that many connections share.  They do not change. */
+/* Settings that many connections share.  They do not change.  Those of a client keep sessions of the
+ * servers that it has been connected to, for up to 1,000 names: so a later connection to the same
+ * address and name costs less.  A program makes them once, and not for each connection. */
 typedef struct weir_tls weir_tls;
 
 /* Begins with WEIR_TLS_CONFIG_DEFAULT.  Texts are copied. */
@@ -88,6 +90,14 @@ WEIR_API weir_task *weir_stream_start_tls_new(weir_stream *stream, weir_tls *tls
  *          no TLS yet; -ENOTCONN: the stream is closed; -ENOMEM, also for NULL.
  * Threads: any. */
 WEIR_API int weir_stream_peer_certificate(weir_stream *stream, char *out, size_t room);
+
+/* Whether the handshake has resumed an earlier session.  A client does so by itself, if it uses the
+ * same settings, address and name.  With TLS 1.3 a session comes behind the handshake, with the first
+ * read.  A certificate is not checked again: a session is not used longer than it is valid.
+ *
+ * Result:  false for NULL, without TLS, and when the stream is closed.
+ * Threads: any. */
+WEIR_API bool weir_stream_is_resumed(weir_stream *stream);
 
 WEIR_END
 

@@ -213,6 +213,7 @@ weir__tls_free(struct weir__tls *tls)
 {
         if (!tls)
                 return;
+        weir__tls_leave_session(tls);
         SSL_free(tls->ssl);
         X509_free(tls->peer);
         free(tls->record);

@@ -23,6 +23,7 @@ struct weir__tls {
         int failure;              /* a negative errno or WEIR_ETLS code when it is broken: nothing can be sent any more */
         int verify_error;         /* X509_V_ERR_... of OpenSSL: why the peer's certificate was refused; 0: it was not */
         char *problem;            /* of a client: weir__tls_problem; or NULL */
+        struct weir__tls_resumption *resumption; /* of a client that may resume sessions; else NULL */
         struct x509_st *peer;     /* the peer's certificate (X509 of OpenSSL), if it is kept; else NULL */
         size_t held;              /* bytes that must be written next: OpenSSL has seen them, and may have encrypted them */
         char *record;             /* a copy of those bytes, if OpenSSL has not copied them; else NULL */
@@ -44,6 +45,14 @@ struct weir__tls *weir__tls_new(struct weir__tls_context *context, int fd);
  *
  * Result: 0; -EINVAL for a missing or invalid host, and for a server's context; -ENOMEM. */
 int weir__tls_new_client(struct weir__tls **tls, struct weir__tls_context *context, int fd, const char *host);
+
+/* Before the handshake of a client: offers a session of that host and address, if one is kept, and keeps those that the server
+ * gives.  The address is any text, such as "host:port".  The server may refuse the session: then the handshake is a full one.
+ * Without memory, and with an SSL_CTX of the program, all handshakes are. */
+void weir__tls_resume(struct weir__tls *tls, const char *host, const char *address);
+
+/* After the handshake: whether a session was resumed. */
+bool weir__tls_is_resumed(const struct weir__tls *tls);
 
 void weir__tls_free(struct weir__tls *tls); /* accepts NULL */
 

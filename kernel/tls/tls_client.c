@@ -10,6 +10,7 @@
 #include <openssl/x509v3.h>
 
 #include "kernel/tls/tls_internal.h"
+#include "kernel/tls/tls_sessions.h"
 
 #define HOST_MAX 255 /* bytes */
 
@@ -34,6 +35,10 @@ configure(struct weir__tls_context *context, SSL_CTX *ssl_ctx, const struct weir
 {
         int failed = weir__tls_configure(ssl_ctx, config->groups);
 
+        weir__tls_keep_sessions(ssl_ctx);
+        context->sessions = failed ? NULL : weir__tls_sessions_new();
+        if (!failed && !context->sessions)
+                failed = weir__tls_complain(-ENOMEM, "sessions", NULL);
         if (!failed && config->protocols)
                 failed = weir__tls_set_protocols(context, config->protocols);
         if (!failed && context->protocols && SSL_CTX_set_alpn_protos(ssl_ctx, context->protocols, context->protocols_size) != 0)

@@ -12,6 +12,7 @@
 
 #include "kernel/observe/log.h"
 #include "kernel/tls/tls_internal.h"
+#include "kernel/tls/tls_sessions.h"
 
 #define PROTOCOL_MAX 255 /* bytes of a name in ALPN */
 
@@ -61,7 +62,7 @@ weir__tls_configure(SSL_CTX *ssl_ctx, const char *groups)
 {
         SSL_CTX_set_options(ssl_ctx,
                             SSL_OP_NO_COMPRESSION | SSL_OP_NO_RENEGOTIATION | (kernel_has_tls() ? SSL_OP_ENABLE_KTLS : 0));
-        SSL_CTX_set_session_cache_mode(ssl_ctx, SSL_SESS_CACHE_OFF); /* clients keep their sessions, in tickets */
+        SSL_CTX_set_session_cache_mode(ssl_ctx, SSL_SESS_CACHE_OFF); /* clients keep them, in tickets */
         if (!SSL_CTX_set_min_proto_version(ssl_ctx, TLS1_2_VERSION) || !SSL_CTX_set_cipher_list(ssl_ctx, CIPHERS_1_2) ||
             !SSL_CTX_set_ciphersuites(ssl_ctx, CIPHERS_1_3))
                 return weir__tls_complain(WEIR_ETLS, "cipher suites", NULL);
@@ -158,6 +159,7 @@ weir__tls_context_unref(struct weir__tls_context *context)
                 free(certificate->names);
                 OPENSSL_free(certificate->staple);
         }
+        weir__tls_sessions_free(context->sessions);
         free(context->protocols);
         free(context);
 }

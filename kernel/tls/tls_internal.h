@@ -21,6 +21,7 @@ struct weir__tls_certificate {
 struct weir__tls_context {
         _Atomic unsigned references; /* acq_rel */
         bool is_client;              /* it knows whom to trust; a server's does not */
+        struct weir__tls_sessions *sessions; /* of a client; NULL: none are kept */
         unsigned char *protocols;    /* in the form of ALPN; NULL: none */
         unsigned protocols_size;
         size_t count;
@@ -48,7 +49,13 @@ int weir__tls_read_roots(X509_STORE *store);
 /* Logs OpenSSL's reason, and clears it.  Returns the code; the errno when the system was the reason, as for a missing file. */
 int weir__tls_complain(int code, const char *what, const char *file);
 
+/* Has the connections of clients keep the sessions that they get, in weir__tls_context.sessions. */
+void weir__tls_keep_sessions(SSL_CTX *ssl_ctx);
+
 /* -- of one connection -- */
+
+/* It ends: its session is kept only if nothing was wrong. */
+void weir__tls_leave_session(struct weir__tls *tls);
 
 /* Has the server's certificate checked for that host, and sends the name of it.  Result: 0, -EINVAL, -ENOMEM. */
 int weir__tls_set_host(SSL *ssl, const char *host);

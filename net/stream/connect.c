@@ -120,7 +120,7 @@ connected(struct weir__connect *connect)
 {
         if (!connect->tls)
                 return 0;
-        int failed = weir__stream_secure(connect->stream, connect->tls, connect->name);
+        int failed = weir__stream_secure(connect->stream, connect->tls, connect->name, connect->text);
         connect->is_shaking = !failed;
         return failed ? failed : shake(connect);
 }

@@ -101,6 +101,17 @@ weir_tls_unref(weir_tls *tls)
         free(tls);
 }
 
+/* -- what a handshake has come to -- */
+
+static int
+take_peer(const struct weir__tls *tls, void *certificate)
+{
+        struct x509_st *peer = weir__tls_kept_peer(tls);
+
+        *(struct x509_st **)certificate = peer;
+        return peer ? 0 : -ENODATA;
+}
+
 int
 weir_stream_peer_certificate(weir_stream *stream, char *out, size_t room)
 {
@@ -109,7 +120,7 @@ weir_stream_peer_certificate(weir_stream *stream, char *out, size_t room)
         if (!stream)
                 return -ENOMEM;
         weir__memory_expect(stream);
-        int failed = weir__stream_peer_certificate(stream, &certificate);
+        int failed = weir__stream_ask_tls(stream, take_peer, &certificate);
         if (failed)
                 return failed;
         char *subject = weir__tls_subject(certificate);
@@ -117,6 +128,24 @@ weir_stream_peer_certificate(weir_stream *stream, char *out, size_t room)
         free(subject);
         return size;
 }
+
+static int
+take_resumed(const struct weir__tls *tls, void *nothing)
+{
+        (void)nothing;
+        return weir__tls_is_resumed(tls);
+}
+
+bool
+weir_stream_is_resumed(weir_stream *stream)
+{
+        if (!stream)
+                return false;
+        weir__memory_expect(stream);
+        return weir__stream_ask_tls(stream, take_resumed, NULL) == 1;
+}
+
+/* -- the default settings -- */
 
 struct weir_tls *
 weir__tls_default_now(void)

@@ -61,7 +61,7 @@ try(struct weir__io_task *io)
         int failed = weir__stream_try(stream);
 
         failed = failed ? failed : obstacle(stream);
-        failed = failed ? failed : weir__stream_secure(stream, self->tls, self->name);
+        failed = failed ? failed : weir__stream_secure(stream, self->tls, self->name, NULL);
         if (failed)
                 return failed;
         stream->reads++; /* plain bytes that a cancelled read would give back now are no part of the protected stream */

@@ -298,26 +298,35 @@ weir__stream_give_back(struct weir_stream *stream)
 }
 
 int
-weir__stream_peer_certificate(struct weir_stream *stream, struct x509_st **certificate)
+weir__stream_ask_tls(struct weir_stream *stream, int (*ask)(const struct weir__tls *tls, void *out), void *out)
 {
         weir__lock(&stream->lock);
-        int failed = stream->has_descriptor ? 0 : -ENOTCONN;
-        *certificate = !failed && stream->is_secured ? weir__tls_kept_peer(stream->transport.stream.tls) : NULL;
+        int result = !stream->has_descriptor ? -ENOTCONN
+                     : !stream->is_secured   ? -ENODATA
+                                             : ask(stream->transport.stream.tls, out);
         weir__unlock(&stream->lock);
-        return failed ? failed : *certificate ? 0 : -ENODATA;
+        return result;
 }
 
 int
-weir__stream_secure(struct weir_stream *stream, const struct weir_tls *tls, const char *name)
+weir__stream_secure(struct weir_stream *stream, const struct weir_tls *tls, const char *name, const char *address)
 {
         struct weir__stream *own = &stream->transport.stream;
+        char peer[WEIR__ADDRESS_TEXT];
 
         if (tls->fault)
                 return tls->fault;
-        if (tls->is_client)
-                return weir__tls_new_client(&own->tls, tls->context, own->source.fd, name);
-        own->tls = weir__tls_new(tls->context, own->source.fd);
-        return own->tls ? 0 : -ENOMEM;
+        if (!tls->is_client) {
+                own->tls = weir__tls_new(tls->context, own->source.fd);
+                return own->tls ? 0 : -ENOMEM;
+        }
+        int failed = weir__tls_new_client(&own->tls, tls->context, own->source.fd, name);
+        if (failed)
+                return failed;
+        if (!address)
+                weir__stream_describe(stream, peer, sizeof peer);
+        weir__tls_resume(own->tls, name, address ? address : peer);
+        return 0;
 }
 
 /* -- any thread -- */

@@ -158,11 +158,13 @@ void weir__stream_hold(struct weir_stream *stream, const struct weir__holder_ops
 void weir__stream_give_back(struct weir_stream *stream);
 void weir__stream_be_late(struct weir_stream *stream); /* tells the holder that the time limit has passed */
 
-/* The certificate of the peer, with a reference.  Result: 0; -ENOTCONN; -ENODATA.  Any thread. */
-int weir__stream_peer_certificate(struct weir_stream *stream, struct x509_st **certificate);
+/* Calls `ask` under the lock, with the TLS of a handshake that is over.  Result: that of `ask`; -ENOTCONN: the stream is closed;
+ * -ENODATA: it has no TLS yet.  Any thread. */
+int weir__stream_ask_tls(struct weir_stream *stream, int (*ask)(const struct weir__tls *tls, void *out), void *out);
 
-/* Gives it TLS; the handshake is to follow.  Result: 0; the fault of the settings; -EINVAL for a bad name; -ENOMEM.  Owner. */
-int weir__stream_secure(struct weir_stream *stream, const struct weir_tls *tls, const char *name);
+/* Gives it TLS; the handshake is to follow.  A client resumes a session of that name at that address, which is any text; NULL:
+ * the peer's.  Result: 0; the fault of the settings; -EINVAL for a bad name; -ENOMEM.  Owner. */
+int weir__stream_secure(struct weir_stream *stream, const struct weir_tls *tls, const char *name, const char *address);
 
 struct weir_stream *weir__stream_use(struct weir_stream *stream); /* one more user; accepts NULL */
 
