@@ -319,6 +319,30 @@ a_connect_checks_the_certificate(void)
         weir_tls_unref(tls);
 }
 
+static void
+a_connect_expects_a_key(void)
+{
+        static const char *const pins = "sha256/AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=";
+        struct weir_stream_server_config config = WEIR_STREAM_SERVER_CONFIG_DEFAULT;
+        struct weir_tls_config trust = WEIR_TLS_CONFIG_DEFAULT;
+        struct asked asked = {.is_over = false};
+        char address[64];
+
+        config.certificate_file = tls_path("server.pem");
+        config.private_key_file = tls_path("server.key");
+        trust.ca_file = tls_path("ca.pem");
+        trust.pins = pins; /* "sha256/" and 44 digits of BASE64; several with commas */
+        weir_tls *tls = weir_tls_client_new(&trust);
+        weir_stream_server *server = weir_stream_server_new(&config, take_question, NULL);
+        CU_ASSERT_FATAL(weir_stream_server_start(server, "127.0.0.1:0") == 0);
+        snprintf(address, sizeof address, "127.0.0.1:%d", weir_stream_server_port(server));
+        weir_task_start(weir_connect_tls_new(address, tls, "server.example", ask, &asked));
+        BECOMES(asked.is_over);
+        CU_ASSERT(strstr(asked.problem, "has the key sha256/") != NULL);
+        weir_stream_server_free(server);
+        weir_tls_unref(tls);
+}
+
 /* -- weir/pump.h -- */
 
 static void
@@ -365,15 +389,16 @@ EXAMPLE(a_server_is_replaced)
 EXAMPLE(serving_until_a_signal)
 EXAMPLE(tls_begins_on_a_stream)
 EXAMPLE(a_connect_checks_the_certificate)
+EXAMPLE(a_connect_expects_a_key)
 EXAMPLE(a_pump_carries_all)
 
 static const struct weir_test tests[] = {
-        WEIR_TEST(run_a_socket_is_waited_for), WEIR_TEST(run_a_loop_runs_what_flows_ask_for),
-        WEIR_TEST(run_a_program_sorts_words),  WEIR_TEST(run_a_stream_is_read_and_written),
-        WEIR_TEST(run_a_file_is_sent),         WEIR_TEST(run_a_server_answers),
-        WEIR_TEST(run_a_server_is_replaced),   WEIR_TEST(run_serving_until_a_signal),
-        WEIR_TEST(run_tls_begins_on_a_stream), WEIR_TEST(run_a_connect_checks_the_certificate),
-        WEIR_TEST(run_a_pump_carries_all),
+        WEIR_TEST(run_a_socket_is_waited_for),  WEIR_TEST(run_a_loop_runs_what_flows_ask_for),
+        WEIR_TEST(run_a_program_sorts_words),   WEIR_TEST(run_a_stream_is_read_and_written),
+        WEIR_TEST(run_a_file_is_sent),          WEIR_TEST(run_a_server_answers),
+        WEIR_TEST(run_a_server_is_replaced),    WEIR_TEST(run_serving_until_a_signal),
+        WEIR_TEST(run_tls_begins_on_a_stream),  WEIR_TEST(run_a_connect_checks_the_certificate),
+        WEIR_TEST(run_a_connect_expects_a_key), WEIR_TEST(run_a_pump_carries_all),
 };
 
 int

@@ -32,6 +32,8 @@ struct weir_tls_config {
         const char *private_key_file; /* PEM, without a passphrase */
         const char *protocols;        /* for ALPN, the best first, separated by commas; NULL: none */
         bool insecure;                /* a client accepts any certificate of any server */
+        const char *pins;             /* a client expects one of these keys: "sha256/BASE64" of each SubjectPublicKeyInfo, as
+                                         in RFC 7469, separated by commas; NULL: any key */
 };
 
 /* The initializer of a config. */
@@ -40,11 +42,15 @@ struct weir_tls_config {
 /* Makes settings of clients, or of servers.  Reads the files, and for a client all trusted roots: so
  * a handshake reads no file.  TLS 1.2 is the least.
  *
+ * A pinned key may be that of the server's certificate, or of one that stands behind it, up to the
+ * authority.  All other checks are made, too.  With `insecure` it is the key of the server's own
+ * certificate, and there is no other check.
+ *
  * Owner:   the caller has a reference.
  * Result:  NULL when out of memory.  A task that uses settings with a fault ends with it: -EINVAL (a
- *          wrong size, a certificate without a key, a server without a certificate), -ENOENT, -EACCES
+ *          wrong size, a certificate without a key, a server without a certificate, bad pins), -ENOENT, -EACCES
  *          and other errors of open(2), WEIR_ETLS_CERTIFICATE, WEIR_ETLS_KEY, WEIR_ETLS_MISMATCH,
- *          WEIR_ETLS.  The log has the reason.  NULL as config is the default.
+ *          WEIR_ETLS.  The log has the reason, and for pins the byte.  NULL as config is the default.
  * Threads: any.  Reads files: on a worker, between weir_blocking_begin and weir_blocking_end. */
 WEIR_API weir_tls *weir_tls_client_new(const struct weir_tls_config *config);
 WEIR_API weir_tls *weir_tls_server_new(const struct weir_tls_config *config);
@@ -62,8 +68,9 @@ WEIR_API void weir_tls_unref(weir_tls *tls);
  * Result:  as weir_connect_new; the start also reports -ENOMEM for NULL settings, -EINVAL for those of
  *          a server, and for a Unix socket without a name.  The task's status also: the fault of the
  *          settings; WEIR_ETLS_NAME, WEIR_ETLS_EXPIRED, WEIR_ETLS_SELF_SIGNED or WEIR_ETLS_UNTRUSTED:
- *          the peer's certificate is refused; WEIR_ETLS_PLAIN: the peer does not speak TLS; -EPROTO:
- *          it breaks its rules, or accepts none of the settings; -ECONNABORTED: it went away.
+ *          the peer's certificate is refused; WEIR_ETLS_PIN: its key is not pinned; WEIR_ETLS_PLAIN: the
+ *          peer does not speak TLS; -EPROTO: it breaks its rules, or accepts none of the settings;
+ *          -ECONNABORTED: it went away.
  * Threads: any. */
 WEIR_API weir_task *weir_connect_tls_new(const char *address, weir_tls *tls, const char *name, weir_task_fn *done, void *context);
 

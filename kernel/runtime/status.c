@@ -62,6 +62,7 @@ static const struct {
         {WEIR_ETLS_SELF_SIGNED, "the peer's certificate is signed by itself and not trusted"},
         {WEIR_ETLS_UNTRUSTED, "the peer's certificate is not trusted"},
         {WEIR_ETLS_PLAIN, "the peer does not speak TLS"},
+        {WEIR_ETLS_PIN, "the key of the peer's certificate is not pinned"},
         {WEIR_EPROCESS_EXIT, "the program has exited with another code than 0"},
         {WEIR_EPROCESS_SIGNAL, "a signal has ended the program"},
         {WEIR_EPROCESS_LOST, "the program has ended, and it is not known how"},
@@ -108,6 +109,7 @@ own_name(int status)
         case WEIR_ETLS_SELF_SIGNED: return "WEIR_ETLS_SELF_SIGNED";
         case WEIR_ETLS_UNTRUSTED: return "WEIR_ETLS_UNTRUSTED";
         case WEIR_ETLS_PLAIN: return "WEIR_ETLS_PLAIN";
+        case WEIR_ETLS_PIN: return "WEIR_ETLS_PIN";
         case WEIR_EPROCESS_EXIT: return "WEIR_EPROCESS_EXIT";
         case WEIR_EPROCESS_SIGNAL: return "WEIR_EPROCESS_SIGNAL";
         case WEIR_EPROCESS_LOST: return "WEIR_EPROCESS_LOST";

@@ -193,7 +193,8 @@ weir__tls_new(struct weir__tls_context *context, int fd)
 int
 weir__tls_new_client(struct weir__tls **made, struct weir__tls_context *context, int fd, const char *host)
 {
-        bool is_checked = SSL_CTX_get_verify_mode(context->certificates->ssl_ctx) != SSL_VERIFY_NONE;
+        bool is_checked = !context->is_insecure &&
+                          SSL_CTX_get_verify_mode(context->certificates->ssl_ctx) != SSL_VERIFY_NONE;
 
         if (!context->is_client || (!host && is_checked))
                 return -EINVAL;
@@ -476,7 +477,9 @@ weir__tls_subject(X509 *certificate)
 static X509 *
 peer_of(const struct weir__tls *tls)
 {
-        return SSL_get_verify_mode(tls->ssl) == SSL_VERIFY_NONE ? NULL : SSL_get1_peer_certificate(tls->ssl);
+        bool is_checked = !tls->context->is_insecure && SSL_get_verify_mode(tls->ssl) != SSL_VERIFY_NONE;
+
+        return is_checked ? SSL_get1_peer_certificate(tls->ssl) : NULL;
 }
 
 char *

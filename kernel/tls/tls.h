@@ -60,8 +60,8 @@ void weir__tls_free(struct weir__tls *tls); /* accepts NULL */
  *         of our settings; -ECONNABORTED when it went away; another negative errno.
  *         A server: -EPROTOTYPE when the peer speaks HTTP without TLS.
  *         A client: WEIR_ETLS_PLAIN when the peer speaks something else than TLS; WEIR_ETLS_NAME, WEIR_ETLS_EXPIRED,
- *         WEIR_ETLS_SELF_SIGNED or WEIR_ETLS_UNTRUSTED when its certificate is refused.  With TLS 1.3 the handshake may be over
- *         before the server refuses ours: then a read fails with -EPROTO. */
+ *         WEIR_ETLS_SELF_SIGNED, WEIR_ETLS_UNTRUSTED or WEIR_ETLS_PIN when its certificate is refused.  With TLS 1.3 the
+ *         handshake may be over before the server refuses ours: then a read fails with -EPROTO. */
 int weir__tls_handshake(struct weir__tls *tls);
 
 /* What has gone wrong with a client's side, in words and with the names and dates of the certificate that is refused; NULL: no

@@ -45,8 +45,15 @@ configure(struct weir__tls_context *context, SSL_CTX *ssl_ctx, const struct weir
                 failed = weir__tls_complain(-ENOMEM, "protocols", config->protocols);
         if (!failed && config->pair)
                 failed = weir__tls_read_pair(ssl_ctx, config->pair);
-        if (failed || config->is_insecure)
+        if (!failed && config->pins)
+                failed = weir__tls_set_pins(context, config->pins);
+        if (failed)
                 return failed;
+        context->is_insecure = config->is_insecure;
+        if (context->pins)
+                weir__tls_check_pins(context, ssl_ctx);
+        if (config->is_insecure)
+                return 0;
         SSL_CTX_set_verify(ssl_ctx, SSL_VERIFY_PEER, NULL);
         return trust(ssl_ctx, config->ca_file);
 }

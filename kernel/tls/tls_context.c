@@ -161,5 +161,6 @@ weir__tls_context_unref(struct weir__tls_context *context)
         }
         weir__tls_sessions_free(context->sessions);
         free(context->protocols);
+        free(context->pins);
         free(context);
 }

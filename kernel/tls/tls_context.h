@@ -50,6 +50,7 @@ struct weir__tls_client_config {
         void *ssl_ctx; /* an SSL_CTX of the program, used as it is; nothing else is set then */
         const struct weir__tls_pair *pair; /* shown to a server that asks for it; NULL: none */
         const char *ca_file;               /* PEM: the only certificates that are trusted; NULL: the system's roots */
+        const char *pins;                  /* "sha256/BASE64,...": one of these keys is expected, too; NULL: any */
         const char *groups;                /* as for a server */
         const char *protocols;             /* to offer, for ALPN: as for a server */
         bool is_insecure;                  /* any certificate of any server is accepted; no roots are read */

@@ -8,6 +8,8 @@
 #include "kernel/tls/tls.h"
 #include "kernel/tls/tls_context.h"
 
+#define WEIR__TLS_PIN 32 /* bytes: SHA-256 of a SubjectPublicKeyInfo */
+
 /* A certificate with its key, and the names of hosts in it. */
 struct weir__tls_certificate {
         SSL_CTX *ssl_ctx;
@@ -21,7 +23,10 @@ struct weir__tls_certificate {
 struct weir__tls_context {
         _Atomic unsigned references; /* acq_rel */
         bool is_client;              /* it knows whom to trust; a server's does not */
+        bool is_insecure;            /* a client that checks no certificate, but perhaps its key */
         struct weir__tls_sessions *sessions; /* of a client; NULL: none are kept */
+        unsigned char (*pins)[WEIR__TLS_PIN]; /* of a client; NULL: any key will do */
+        size_t pin_count;
         unsigned char *protocols;    /* in the form of ALPN; NULL: none */
         unsigned protocols_size;
         size_t count;
@@ -49,6 +54,13 @@ int weir__tls_read_roots(X509_STORE *store);
 /* Logs OpenSSL's reason, and clears it.  Returns the code; the errno when the system was the reason, as for a missing file. */
 int weir__tls_complain(int code, const char *what, const char *file);
 
+/* Reads pins; and has the connections of clients check them. */
+int weir__tls_set_pins(struct weir__tls_context *context, const char *text);
+void weir__tls_check_pins(struct weir__tls_context *context, SSL_CTX *ssl_ctx);
+
+/* Makes the pin of a certificate's key.  Returns false when out of memory. */
+bool weir__tls_pin_of(X509 *x509, unsigned char pin[WEIR__TLS_PIN]);
+
 /* Has the connections of clients keep the sessions that they get, in weir__tls_context.sessions. */
 void weir__tls_keep_sessions(SSL_CTX *ssl_ctx);
 
@@ -62,6 +74,9 @@ int weir__tls_set_host(SSL *ssl, const char *host);
 
 /* The callback of OpenSSL for each certificate that a client with a host verifies: keeps the fault that it finds. */
 int weir__tls_notice(int is_good, X509_STORE_CTX *store);
+
+/* No certificate that was verified has a pinned key: keeps that as the fault. */
+void weir__tls_notice_pin(X509_STORE_CTX *store);
 
 /* The status for an X509_V_ERR_... */
 int weir__tls_status_of(int verify_error);

@@ -54,7 +54,7 @@ trusted_until(const struct weir__tls *tls)
 {
         if (SSL_session_reused(tls->ssl))
                 return tls->resumption->trusted_until;
-        return SSL_get_verify_mode(tls->ssl) == SSL_VERIFY_NONE ? WEIR_FOREVER : end_of_chain(tls->ssl);
+        return tls->context->is_insecure ? WEIR_FOREVER : end_of_chain(tls->ssl);
 }
 
 /* The server's word on how long it knows the session; OpenSSL's of TLS 1.2 when it has none. */
@@ -74,7 +74,7 @@ keep(SSL *ssl, SSL_SESSION *session)
 {
         struct weir__tls *tls = BIO_get_app_data(SSL_get_rbio(ssl));
         struct weir__tls_resumption *self = tls->resumption;
-        bool is_good = SSL_get_verify_mode(ssl) == SSL_VERIFY_NONE || SSL_get_verify_result(ssl) == X509_V_OK;
+        bool is_good = tls->context->is_insecure || SSL_get_verify_result(ssl) == X509_V_OK;
 
         if (!self || !is_good || !SSL_SESSION_is_resumable(session))
                 return 0;

@@ -31,6 +31,7 @@ weir__tls_status_of(int error)
         case X509_V_ERR_CERT_HAS_EXPIRED:
         case X509_V_ERR_CERT_NOT_YET_VALID: return WEIR_ETLS_EXPIRED;
         case X509_V_ERR_DEPTH_ZERO_SELF_SIGNED_CERT: return WEIR_ETLS_SELF_SIGNED;
+        case X509_V_ERR_APPLICATION_VERIFICATION: return WEIR_ETLS_PIN;
         case X509_V_ERR_OUT_OF_MEM: return -ENOMEM;
         default: return WEIR_ETLS_UNTRUSTED;
         }
@@ -182,4 +183,25 @@ weir__tls_notice(int is_good, X509_STORE_CTX *store)
         describe(&text, X509_STORE_CTX_get_error(store), x509);
         tls->problem = strdup(text.bytes);
         return 0;
+}
+
+void
+weir__tls_notice_pin(X509_STORE_CTX *store)
+{
+        const SSL *ssl = X509_STORE_CTX_get_ex_data(store, SSL_get_ex_data_X509_STORE_CTX_idx());
+        struct weir__tls *tls = BIO_get_app_data(SSL_get_rbio(ssl));
+        X509 *x509 = X509_STORE_CTX_get0_cert(store);
+        unsigned char pin[WEIR__TLS_PIN], digits[WEIR__TLS_PIN * 2];
+        struct text text = {.size = 0};
+
+        X509_STORE_CTX_set_error(store, X509_V_ERR_APPLICATION_VERIFICATION);
+        if (tls->problem || !x509 || !weir__tls_pin_of(x509, pin))
+                return;
+        EVP_EncodeBlock(digits, pin, sizeof pin);
+        add_text(&text, "the certificate of ");
+        add_name(&text, X509_get_subject_name(x509));
+        add_text(&text, " has the key sha256/");
+        add_text(&text, (const char *)digits);
+        add_text(&text, ", which is not pinned");
+        tls->problem = strdup(text.bytes);
 }

@@ -29,6 +29,8 @@ fault_of(const struct weir_tls_config *config, bool is_client)
                 return "expected a certificate_file: a server has a certificate";
         if (!is_client && config->insecure)
                 return "expected `insecure` for a client only: a server without ca_file asks for no certificate";
+        if (!is_client && config->pins)
+                return "expected `pins` for a client only";
         return is_client && config->insecure && config->ca_file ? "expected ca_file or `insecure`, not both" : NULL;
 }
 
@@ -39,6 +41,7 @@ make_context(struct weir_tls *tls, const struct weir_tls_config *config)
         const struct weir__tls_client_config client = {.pair = config->certificate_file ? &pair : NULL,
                                                        .ca_file = config->ca_file,
                                                        .protocols = config->protocols,
+                                                       .pins = config->pins,
                                                        .is_insecure = config->insecure};
         const struct weir__tls_server_config server = {.pairs = &pair,
                                                        .pair_count = 1,
