@@ -418,6 +418,41 @@ certificates_are_checked(void)
         weir_test_end();
 }
 
+static _Atomic unsigned warnings;
+
+static void
+count_warnings(enum weir_log_level level, const char *message, void *host)
+{
+        warnings += level == WEIR_LOG_WARNING && strstr(message, host) && strstr(message, "insecure");
+}
+
+static void
+what_is_not_checked_is_said_once(void)
+{
+        static char host[] = "\"first.example\"";
+        struct weir_tls_config config = WEIR_TLS_CONFIG_DEFAULT;
+
+        config.insecure = true;
+        CU_ASSERT_EQUAL(weir_log_set(count_warnings, host), 0);
+        weir_test_begin_virtual();
+        listen_here();
+        of_server = settings_of_server();
+        for (unsigned i = 1; i <= 2; i++) {
+                weir_tls *insecure = weir_tls_client_new(&config);
+                struct connected first = {0}, second = {0};
+
+                CU_ASSERT_EQUAL(warnings, i - 1); /* not before they are used */
+                connect_as(weir_connect_tls_new(address, insecure, "first.example", take, &first), &first, true);
+                connect_as(weir_connect_tls_new(address, insecure, "first.example", take, &second), &second, true);
+                CU_ASSERT_EQUAL(warnings, i);
+                weir_tls_unref(insecure);
+        }
+        weir_tls_unref(of_server);
+        close(listener);
+        weir_test_end();
+        CU_ASSERT_EQUAL(weir_log_set(NULL, NULL), 0);
+}
+
 /* -- sessions -- */
 
 /* Connects, reads a byte, and with it the tickets.  Returns whether a session was resumed, as both sides see it. */
@@ -641,6 +676,7 @@ main(void)
                 WEIR_TEST(obstacles_are_named),
                 WEIR_TEST(a_cancelled_handshake_breaks_the_stream),
                 WEIR_TEST(certificates_are_checked),
+                WEIR_TEST(what_is_not_checked_is_said_once),
                 WEIR_TEST(later_connections_resume_the_session),
                 WEIR_TEST(a_start_of_tls_resumes_a_session),
                 WEIR_TEST(a_finish_waits_until_the_peer_can_be_told),

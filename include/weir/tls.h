@@ -31,7 +31,7 @@ struct weir_tls_config {
         const char *certificate_file; /* PEM: a chain, the own certificate first; a server needs it */
         const char *private_key_file; /* PEM, without a passphrase */
         const char *protocols;        /* for ALPN, the best first, separated by commas; NULL: none */
-        bool insecure;                /* a client accepts any certificate of any server */
+        bool insecure;                /* a client accepts any certificate of any server; the first use is a warning in the log */
         const char *pins;             /* a client expects one of these keys: "sha256/BASE64" of each SubjectPublicKeyInfo, as
                                          in RFC 7469, separated by commas; NULL: any key */
 };

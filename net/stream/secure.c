@@ -65,6 +65,7 @@ new_tls(const struct weir_tls_config *config, bool is_client, const char *call)
         const char *fault = fault_of(config, is_client);
         atomic_init(&tls->references, 1);
         tls->is_client = is_client;
+        tls->is_unchecked = config->insecure && !config->pins;
         tls->fault = fault ? weir__log_refusal("%s: %s", call, fault) : make_context(tls, config);
         return tls;
 }
@@ -102,6 +103,16 @@ weir_tls_unref(weir_tls *tls)
                 return;
         weir__tls_context_unref(tls->context);
         free(tls);
+}
+
+void
+weir__tls_note_use(struct weir_tls *tls, const char *host)
+{
+        if (tls->is_unchecked && !atomic_exchange_explicit(&tls->has_warned, true, memory_order_relaxed))
+                weir__log(WEIR_LOG_WARNING,
+                          "TLS: \"%s\": its certificate is not checked, because the settings are `insecure`: anybody can be that "
+                          "host, and read and change all",
+                          host);
 }
 
 /* -- what a handshake has come to -- */

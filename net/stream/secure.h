@@ -8,13 +8,18 @@
 
 #include "kernel/tls/tls_context.h"
 
-/* Constant but for the count. */
+/* Constant but for the count and `has_warned`. */
 struct weir_tls {
         _Atomic uint32_t references;
         bool is_client;
+        bool is_unchecked;                 /* neither the certificate of a server is checked nor its key */
+        _Atomic bool has_warned;           /* of that; relaxed */
         int fault;                         /* which tasks that use it end with; 0: none */
         struct weir__tls_context *context; /* NULL with a fault */
 };
+
+/* They are used for a connection to that host.  Any thread. */
+void weir__tls_note_use(struct weir_tls *tls, const char *host);
 
 /* The settings of "tls:" addresses, with a reference; NULL when out of memory.  Reads files when it is asked for the first time:
  * never on a poller. */

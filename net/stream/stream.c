@@ -309,7 +309,7 @@ weir__stream_ask_tls(struct weir_stream *stream, int (*ask)(const struct weir__t
 }
 
 int
-weir__stream_secure(struct weir_stream *stream, const struct weir_tls *tls, const char *name, const char *address)
+weir__stream_secure(struct weir_stream *stream, struct weir_tls *tls, const char *name, const char *address)
 {
         struct weir__stream *own = &stream->transport.stream;
         char peer[WEIR__ADDRESS_TEXT];
@@ -323,6 +323,7 @@ weir__stream_secure(struct weir_stream *stream, const struct weir_tls *tls, cons
         int failed = weir__tls_new_client(&own->tls, tls->context, own->source.fd, name);
         if (failed)
                 return failed;
+        weir__tls_note_use(tls, name);
         if (!address)
                 weir__stream_describe(stream, peer, sizeof peer);
         weir__tls_resume(own->tls, name, address ? address : peer);

@@ -164,7 +164,7 @@ int weir__stream_ask_tls(struct weir_stream *stream, int (*ask)(const struct wei
 
 /* Gives it TLS; the handshake is to follow.  A client resumes a session of that name at that address, which is any text; NULL:
  * the peer's.  Result: 0; the fault of the settings; -EINVAL for a bad name; -ENOMEM.  Owner. */
-int weir__stream_secure(struct weir_stream *stream, const struct weir_tls *tls, const char *name, const char *address);
+int weir__stream_secure(struct weir_stream *stream, struct weir_tls *tls, const char *name, const char *address);
 
 struct weir_stream *weir__stream_use(struct weir_stream *stream); /* one more user; accepts NULL */
 
