@@ -276,8 +276,10 @@ tls_begins_on_a_stream(void)
 {
         struct weir_tls_config trust = WEIR_TLS_CONFIG_DEFAULT, identity = WEIR_TLS_CONFIG_DEFAULT;
         _Atomic int ours = 1, theirs = 1;
+        char protocol[16];
         int ends[2];
 
+        trust.protocols = identity.protocols = "mine";
         trust.ca_file = tls_path("ca.pem");
         identity.certificate_file = tls_path("server.pem");
         identity.private_key_file = tls_path("server.key");
@@ -290,6 +292,7 @@ tls_begins_on_a_stream(void)
         BECOMES(ours != 1 && theirs != 1);
         CU_ASSERT(ours == 0 && theirs == 0);
         CU_ASSERT(!weir_stream_is_resumed(client)); /* it was the first */
+        CU_ASSERT(weir_stream_protocol(client, protocol, sizeof protocol) == 4 && strcmp(protocol, "mine") == 0);
         weir_stream_unref(client);
         weir_stream_unref(server);
         weir_tls_unref(of_server);

@@ -418,6 +418,132 @@ certificates_are_checked(void)
         weir_test_end();
 }
 
+/* Two ends with these settings shake hands.  Returns the status of the client's. */
+static int
+shake_with(const struct weir_tls_config *of_ours, const struct weir_tls_config *of_theirs)
+{
+        struct weir_test_record ours = {0}, theirs = {0};
+        weir_tls *mine = weir_tls_client_new(of_ours), *its = weir_tls_server_new(of_theirs);
+
+        begin();
+        start(start_tls(client, mine, "server.example", &ours));
+        start(start_tls(server, its, NULL, &theirs));
+        BECOMES(ours.frees && theirs.frees);
+        weir_tls_unref(mine);
+        weir_tls_unref(its);
+        return ours.status;
+}
+
+static struct weir_tls_config
+config_of(bool is_client)
+{
+        struct weir_tls_config config = WEIR_TLS_CONFIG_DEFAULT;
+
+        config.ca_file = is_client ? tls_path("ca.pem") : NULL;
+        config.certificate_file = is_client ? NULL : tls_path("server.pem");
+        config.private_key_file = is_client ? NULL : tls_path("server.key");
+        return config;
+}
+
+static void
+both_sides_know_the_protocol(void)
+{
+        struct weir_tls_config ours = config_of(true), theirs = config_of(false);
+        char text[16];
+
+        ours.protocols = "chat/2,chat/1";
+        theirs.protocols = "chat/1";
+        CU_ASSERT_EQUAL(shake_with(&ours, &theirs), 0);
+        CU_ASSERT_EQUAL(weir_stream_protocol(client, text, sizeof text), 6);
+        CU_ASSERT_STRING_EQUAL(text, "chat/1");
+        CU_ASSERT_EQUAL(weir_stream_protocol(server, text, 5), 6);
+        CU_ASSERT_STRING_EQUAL(text, "chat");
+        CU_ASSERT_EQUAL(weir_stream_protocol(server, NULL, 0), 6);
+        weir_stream_break(client);
+        weir_test_pass(0);
+        CU_ASSERT_EQUAL(weir_stream_protocol(client, text, sizeof text), -ENOTCONN);
+        CU_ASSERT_EQUAL(weir_stream_protocol(NULL, text, sizeof text), -ENOMEM);
+        end();
+        theirs.protocols = NULL;
+        CU_ASSERT_EQUAL(shake_with(&ours, &theirs), 0);
+        CU_ASSERT_EQUAL(weir_stream_protocol(client, text, sizeof text), -ENODATA);
+        end();
+}
+
+static void
+versions_and_groups_are_those_of_the_settings(void)
+{
+        static const struct {
+                const char *version, *groups, *their_version, *their_groups;
+                int status;
+        } cases[] = {
+                {"1.2", NULL, "1.3", NULL, 0},
+                {"1.3", "P-384", NULL, "X25519:P-384", 0},
+                {NULL, "X25519", NULL, "P-256", -EPROTO},
+                {"1.1", NULL, NULL, NULL, -EINVAL},
+                {NULL, "P-1", NULL, NULL, -EINVAL},
+        };
+        struct weir_tls_config ours = config_of(true), theirs = config_of(false);
+
+        for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+                ours.min_version = cases[i].version;
+                ours.groups = cases[i].groups;
+                theirs.min_version = cases[i].their_version;
+                theirs.groups = cases[i].their_groups;
+                struct weir_test_record record = {0};
+                if (cases[i].status != -EINVAL) {
+                        CU_ASSERT_EQUAL(shake_with(&ours, &theirs), cases[i].status);
+                        end();
+                        continue;
+                }
+                weir_tls *wrong = weir_tls_client_new(&ours);
+                begin();
+                start(start_tls(client, wrong, "server.example", &record));
+                BECOMES(record.frees);
+                WEIR_TEST_CALLED(&record, -EINVAL);
+                end();
+                weir_tls_unref(wrong);
+        }
+}
+
+/* The server is of OpenSSL alone, with one version. */
+static int
+ask_for_1_3(int version)
+{
+        struct weir_tls_config ours = config_of(true);
+        struct weir_test_record record = {0};
+        SSL_CTX *ssl_ctx = SSL_CTX_new(TLS_server_method());
+        int ends[2];
+
+        ours.min_version = "1.3";
+        weir_tls *mine = weir_tls_client_new(&ours);
+        SSL_CTX_set_max_proto_version(ssl_ctx, version);
+        CU_ASSERT_EQUAL(SSL_CTX_use_certificate_chain_file(ssl_ctx, tls_path("server.pem")), 1);
+        CU_ASSERT_EQUAL(SSL_CTX_use_PrivateKey_file(ssl_ctx, tls_path("server.key"), SSL_FILETYPE_PEM), 1);
+        CU_ASSERT_EQUAL_FATAL(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends), 0);
+        SSL *ssl = SSL_new(ssl_ctx);
+        SSL_set_fd(ssl, ends[1]);
+        fcntl(ends[1], F_SETFL, O_NONBLOCK);
+        weir_test_begin_virtual();
+        client = weir_stream_of(ends[0]);
+        start(start_tls(client, mine, "server.example", &record));
+        BECOMES(((void)SSL_accept(ssl), record.frees));
+        weir_stream_unref(client);
+        weir_test_end();
+        SSL_free(ssl);
+        close(ends[1]);
+        SSL_CTX_free(ssl_ctx);
+        weir_tls_unref(mine);
+        return record.status;
+}
+
+static void
+an_older_version_is_refused(void)
+{
+        CU_ASSERT_EQUAL(ask_for_1_3(TLS1_3_VERSION), 0);
+        CU_ASSERT_EQUAL(ask_for_1_3(TLS1_2_VERSION), -EPROTO);
+}
+
 static _Atomic unsigned warnings;
 
 static void
@@ -676,6 +802,9 @@ main(void)
                 WEIR_TEST(obstacles_are_named),
                 WEIR_TEST(a_cancelled_handshake_breaks_the_stream),
                 WEIR_TEST(certificates_are_checked),
+                WEIR_TEST(both_sides_know_the_protocol),
+                WEIR_TEST(versions_and_groups_are_those_of_the_settings),
+                WEIR_TEST(an_older_version_is_refused),
                 WEIR_TEST(what_is_not_checked_is_said_once),
                 WEIR_TEST(later_connections_resume_the_session),
                 WEIR_TEST(a_start_of_tls_resumes_a_session),

@@ -34,13 +34,15 @@ struct weir_tls_config {
         bool insecure;                /* a client accepts any certificate of any server; the first use is a warning in the log */
         const char *pins;             /* a client expects one of these keys: "sha256/BASE64" of each SubjectPublicKeyInfo, as
                                          in RFC 7469, separated by commas; NULL: any key */
+        const char *min_version;      /* "1.2" or "1.3" of TLS; NULL: 1.2 */
+        const char *groups;           /* for the exchange of keys, the best first, such as "X25519:P-256"; NULL: the default */
 };
 
 /* The initializer of a config. */
 #define WEIR_TLS_CONFIG_DEFAULT {.size = sizeof(struct weir_tls_config)}
 
 /* Makes settings of clients, or of servers.  Reads the files, and for a client all trusted roots: so
- * a handshake reads no file.  TLS 1.2 is the least.
+ * a handshake reads no file.
  *
  * A pinned key may be that of the server's certificate, or of one that stands behind it, up to the
  * authority.  All other checks are made, too.  With `insecure` it is the key of the server's own
@@ -48,7 +50,7 @@ struct weir_tls_config {
  *
  * Owner:   the caller has a reference.
  * Result:  NULL when out of memory.  A task that uses settings with a fault ends with it: -EINVAL (a
- *          wrong size, a certificate without a key, a server without a certificate, bad pins), -ENOENT, -EACCES
+ *          wrong size, a certificate without a key, a server without a certificate, bad pins or groups, another version), -ENOENT, -EACCES
  *          and other errors of open(2), WEIR_ETLS_CERTIFICATE, WEIR_ETLS_KEY, WEIR_ETLS_MISMATCH,
  *          WEIR_ETLS.  The log has the reason, and for pins the byte.  NULL as config is the default.
  * Threads: any.  Reads files: on a worker, between weir_blocking_begin and weir_blocking_end. */
@@ -97,6 +99,13 @@ WEIR_API weir_task *weir_stream_start_tls_new(weir_stream *stream, weir_tls *tls
  *          no TLS yet; -ENOTCONN: the stream is closed; -ENOMEM, also for NULL.
  * Threads: any. */
 WEIR_API int weir_stream_peer_certificate(weir_stream *stream, char *out, size_t room);
+
+/* Writes the protocol that both sides have agreed on (ALPN): one of `protocols`.
+ *
+ * Result:  its size without the NUL, which may be more than the room, as snprintf(3); -ENODATA: none,
+ *          or the stream has no TLS yet; -ENOTCONN: the stream is closed; -ENOMEM for NULL.
+ * Threads: any. */
+WEIR_API int weir_stream_protocol(weir_stream *stream, char *out, size_t room);
 
 /* Whether the handshake has resumed an earlier session.  A client does so by itself, if it uses the
  * same settings, address and name.  With TLS 1.3 a session comes behind the handshake, with the first

@@ -193,8 +193,7 @@ weir__tls_new(struct weir__tls_context *context, int fd)
 int
 weir__tls_new_client(struct weir__tls **made, struct weir__tls_context *context, int fd, const char *host)
 {
-        bool is_checked = !context->is_insecure &&
-                          SSL_CTX_get_verify_mode(context->certificates->ssl_ctx) != SSL_VERIFY_NONE;
+        bool is_checked = !context->is_insecure && SSL_CTX_get_verify_mode(context->certificates->ssl_ctx) != SSL_VERIFY_NONE;
 
         if (!context->is_client || (!host && is_checked))
                 return -EINVAL;

@@ -33,7 +33,7 @@ trust(SSL_CTX *ssl_ctx, const char *file)
 static int
 configure(struct weir__tls_context *context, SSL_CTX *ssl_ctx, const struct weir__tls_client_config *config)
 {
-        int failed = weir__tls_configure(ssl_ctx, config->groups);
+        int failed = weir__tls_configure(ssl_ctx, config->groups, config->is_1_3);
 
         weir__tls_keep_sessions(ssl_ctx);
         context->sessions = failed ? NULL : weir__tls_sessions_new();

@@ -58,13 +58,13 @@ kernel_has_tls(void)
 }
 
 int
-weir__tls_configure(SSL_CTX *ssl_ctx, const char *groups)
+weir__tls_configure(SSL_CTX *ssl_ctx, const char *groups, bool is_1_3)
 {
         SSL_CTX_set_options(ssl_ctx,
                             SSL_OP_NO_COMPRESSION | SSL_OP_NO_RENEGOTIATION | (kernel_has_tls() ? SSL_OP_ENABLE_KTLS : 0));
         SSL_CTX_set_session_cache_mode(ssl_ctx, SSL_SESS_CACHE_OFF); /* clients keep them, in tickets */
-        if (!SSL_CTX_set_min_proto_version(ssl_ctx, TLS1_2_VERSION) || !SSL_CTX_set_cipher_list(ssl_ctx, CIPHERS_1_2) ||
-            !SSL_CTX_set_ciphersuites(ssl_ctx, CIPHERS_1_3))
+        if (!SSL_CTX_set_min_proto_version(ssl_ctx, is_1_3 ? TLS1_3_VERSION : TLS1_2_VERSION) ||
+            !SSL_CTX_set_cipher_list(ssl_ctx, CIPHERS_1_2) || !SSL_CTX_set_ciphersuites(ssl_ctx, CIPHERS_1_3))
                 return weir__tls_complain(WEIR_ETLS, "cipher suites", NULL);
         if (!SSL_CTX_set1_groups_list(ssl_ctx, groups ? groups : GROUPS))
                 return weir__tls_complain(-EINVAL, "groups", groups);

@@ -33,6 +33,7 @@ struct weir__tls_server_config {
         const char *ocsp_file;      /* of the first pair; may be NULL */
         const char *client_ca_file; /* not NULL where clients are checked */
         const char *groups;         /* for the exchange of keys, separated by colons; NULL: the default */
+        bool is_1_3;                /* TLS 1.2 is refused */
         const char *protocols;      /* for ALPN, the best first, separated by commas: "http/1.1,http/1.0"; NULL: none */
         enum weir__tls_client_check check;
 };
@@ -52,6 +53,7 @@ struct weir__tls_client_config {
         const char *ca_file;               /* PEM: the only certificates that are trusted; NULL: the system's roots */
         const char *pins;                  /* "sha256/BASE64,...": one of these keys is expected, too; NULL: any */
         const char *groups;                /* as for a server */
+        bool is_1_3;                       /* the same */
         const char *protocols;             /* to offer, for ALPN: as for a server */
         bool is_insecure;                  /* any certificate of any server is accepted; no roots are read */
 };

@@ -40,7 +40,7 @@ struct weir__tls_context *weir__tls_context_alloc(size_t count, SSL_CTX *ssl_ctx
 /* The following return 0, or a code after a line in the log. */
 
 /* Sets what is the same for both sides: versions, cipher suites, groups (NULL: the default). */
-int weir__tls_configure(SSL_CTX *ssl_ctx, const char *groups);
+int weir__tls_configure(SSL_CTX *ssl_ctx, const char *groups, bool is_1_3);
 
 /* Keeps names of protocols, which commas separate, in the form of ALPN. */
 int weir__tls_set_protocols(struct weir__tls_context *context, const char *names);

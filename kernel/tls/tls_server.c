@@ -215,7 +215,7 @@ set_session_context(SSL_CTX *ssl_ctx, const struct weir__tls_server_config *conf
 static int
 configure(struct weir__tls_context *context, SSL_CTX *ssl_ctx, const struct weir__tls_server_config *config)
 {
-        int failed = weir__tls_configure(ssl_ctx, config->groups);
+        int failed = weir__tls_configure(ssl_ctx, config->groups, config->is_1_3);
 
         if (failed)
                 return failed;

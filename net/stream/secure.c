@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "factory/sync/waitable.h"
 #include "kernel/base/lock.h"
@@ -23,6 +24,8 @@ fault_of(const struct weir_tls_config *config, bool is_client)
 {
         if (config->size != sizeof *config)
                 return "expected WEIR_TLS_CONFIG_DEFAULT as the initializer";
+        if (config->min_version && strcmp(config->min_version, "1.2") != 0 && strcmp(config->min_version, "1.3") != 0)
+                return "expected \"1.2\" or \"1.3\" as min_version";
         if (!config->certificate_file != !config->private_key_file)
                 return "expected certificate_file and private_key_file together";
         if (!is_client && !config->certificate_file)
@@ -37,15 +40,20 @@ fault_of(const struct weir_tls_config *config, bool is_client)
 static int
 make_context(struct weir_tls *tls, const struct weir_tls_config *config)
 {
+        bool is_1_3 = config->min_version && strcmp(config->min_version, "1.3") == 0;
         struct weir__tls_pair pair = {(char *)config->certificate_file, (char *)config->private_key_file};
         const struct weir__tls_client_config client = {.pair = config->certificate_file ? &pair : NULL,
                                                        .ca_file = config->ca_file,
                                                        .protocols = config->protocols,
                                                        .pins = config->pins,
+                                                       .groups = config->groups,
+                                                       .is_1_3 = is_1_3,
                                                        .is_insecure = config->insecure};
         const struct weir__tls_server_config server = {.pairs = &pair,
                                                        .pair_count = 1,
                                                        .client_ca_file = config->ca_file,
+                                                       .groups = config->groups,
+                                                       .is_1_3 = is_1_3,
                                                        .protocols = config->protocols,
                                                        .check = config->ca_file ? WEIR__TLS_CHECK_REQUIRE : WEIR__TLS_CHECK_NONE};
 
@@ -141,6 +149,30 @@ weir_stream_peer_certificate(weir_stream *stream, char *out, size_t room)
         int size = subject ? snprintf(out, room, "%s", subject) : -ENOMEM;
         free(subject);
         return size;
+}
+
+struct text {
+        char *out;
+        size_t room;
+};
+
+static int
+take_protocol(const struct weir__tls *tls, void *context)
+{
+        const struct text *text = context;
+        size_t size;
+        const char *protocol = weir__tls_protocol(tls, &size);
+
+        return size ? snprintf(text->out, text->room, "%.*s", (int)size, protocol) : -ENODATA;
+}
+
+int
+weir_stream_protocol(weir_stream *stream, char *out, size_t room)
+{
+        if (!stream)
+                return -ENOMEM;
+        weir__memory_expect(stream);
+        return weir__stream_ask_tls(stream, take_protocol, &(struct text){out, room});
 }
 
 static int
