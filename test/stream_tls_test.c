@@ -506,6 +506,32 @@ versions_and_groups_are_those_of_the_settings(void)
         }
 }
 
+static void
+a_refused_certificate_ends_the_first_read(void)
+{
+        struct weir_tls_config ours = config_of(true), theirs = config_of(false);
+
+        theirs.ca_file = tls_path("ca.pem");
+        for (unsigned i = 0; i < 3; i++) { /* none, one of another authority, a good one */
+                const int expected = i == 2 ? 0 : WEIR_ETLS_REFUSED;
+                struct seen seen = {0};
+                char subject[32];
+
+                ours.certificate_file = i ? tls_path(i == 2 ? "alice.pem" : "lonely.pem") : NULL;
+                ours.private_key_file = i ? tls_path(i == 2 ? "alice.key" : "lonely.key") : NULL;
+                CU_ASSERT_EQUAL(shake_with(&ours, &theirs), 0); /* TLS 1.3 */
+                start(weir_test_recorded(weir_stream_read_new(client, 1, 1, see, &seen)));
+                start(weir_stream_write_new(server, "x", 1, NULL, NULL));
+                BECOMES(seen.record.frees);
+                WEIR_TEST_CALLED(&seen.record, expected);
+                if (i == 2) {
+                        CU_ASSERT(weir_stream_peer_certificate(server, subject, sizeof subject) > 0);
+                        CU_ASSERT_STRING_EQUAL(subject, "CN=alice,O=weir");
+                }
+                end();
+        }
+}
+
 /* The server is of OpenSSL alone, with one version. */
 static int
 ask_for_1_3(int version)
@@ -804,6 +830,7 @@ main(void)
                 WEIR_TEST(certificates_are_checked),
                 WEIR_TEST(both_sides_know_the_protocol),
                 WEIR_TEST(versions_and_groups_are_those_of_the_settings),
+                WEIR_TEST(a_refused_certificate_ends_the_first_read),
                 WEIR_TEST(an_older_version_is_refused),
                 WEIR_TEST(what_is_not_checked_is_said_once),
                 WEIR_TEST(later_connections_resume_the_session),
@@ -822,6 +849,8 @@ main(void)
         tls_make_certificate(
                 "server",
                 &(struct tls_wish){.alternative_names = "DNS:server.example,DNS:other.example", .issuer = "ca", .key = TLS_EC});
+        tls_make_certificate("alice", &(struct tls_wish){.issuer = "ca", .key = TLS_EC});
+        tls_make_certificate("lonely", &(struct tls_wish){.key = TLS_EC});
         int result = weir_test_main("stream_tls", tests, sizeof tests / sizeof *tests);
         tls_files_end();
         return result;

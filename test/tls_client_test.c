@@ -178,6 +178,10 @@ a_client_shows_its_certificate(void)
         struct weir__tls_context *with = make(
                 &(struct weir__tls_client_config){.ca_file = tls_path("authority.pem"), .pair = &pair});
 
+        const struct weir__tls_pair other = {(char *)tls_path("lonely.pem"), (char *)tls_path("lonely.key")};
+        struct weir__tls_context *wrong = make(
+                &(struct weir__tls_client_config){.ca_file = tls_path("authority.pem"), .pair = &other});
+
         for (size_t i = 0; i < 2; i++) {
                 int theirs;
 
@@ -196,13 +200,23 @@ a_client_shows_its_certificate(void)
                 CU_ASSERT_EQUAL_FATAL(open_both(without, strict, "server.example"), 0);
                 SSL_set_max_proto_version(client.tls->ssl, versions[i]);
                 int ours = shake(&theirs);
-                CU_ASSERT_EQUAL(ours, i ? 0 : -EPROTO); /* with TLS 1.3 the client learns of it by its first read */
+                CU_ASSERT_EQUAL(ours, i ? 0 : WEIR_ETLS_REFUSED); /* with TLS 1.3 the client learns of it by its first read */
                 CU_ASSERT_EQUAL(theirs, -EPROTO);
-                CU_ASSERT_EQUAL(weir__stream_read(&client, buffer, 1), -EPROTO);
-                CU_ASSERT(weir__tls_problem(client.tls) && strstr(weir__tls_problem(client.tls), "alert"));
+                CU_ASSERT_EQUAL(weir__stream_read(&client, buffer, 1), WEIR_ETLS_REFUSED);
+                CU_ASSERT_STRING_EQUAL(weir__tls_problem(client.tls),
+                                       "the server wants a certificate of the client, which has none");
+                close_both();
+
+                CU_ASSERT_EQUAL_FATAL(open_both(wrong, strict, "server.example"), 0);
+                SSL_set_max_proto_version(client.tls->ssl, versions[i]);
+                ours = shake(&theirs);
+                CU_ASSERT_EQUAL(ours, i ? 0 : WEIR_ETLS_REFUSED);
+                CU_ASSERT_EQUAL(weir__stream_read(&client, buffer, 1), WEIR_ETLS_REFUSED);
+                CU_ASSERT_PTR_NOT_NULL(strstr(weir__tls_problem(client.tls), "the server refuses the client's certificate: "));
                 close_both();
         }
         weir__tls_context_unref(strict);
+        weir__tls_context_unref(wrong);
         weir__tls_context_unref(without);
         weir__tls_context_unref(with);
 }

@@ -91,6 +91,7 @@ WEIR_API int weir_shutdown(void);
 #define WEIR_EPROCESS_SIGNAL  (-10012) /* a signal has ended the program */
 #define WEIR_EPROCESS_LOST    (-10013) /* the program has ended, and it is not known how */
 #define WEIR_ETLS_PIN         (-10014) /* the peer's certificate is trusted, but its key is not one of those that are pinned */
+#define WEIR_ETLS_REFUSED     (-10015) /* the peer refuses our certificate, or wants one */
 
 /* Marks the part of a callback that may block for long: a lock, a file, a slow program.
  * weir_blocking_begin makes another worker take over the other work of this worker at once.

@@ -50,9 +50,10 @@ struct weir_tls_config {
  *
  * Owner:   the caller has a reference.
  * Result:  NULL when out of memory.  A task that uses settings with a fault ends with it: -EINVAL (a
- *          wrong size, a certificate without a key, a server without a certificate, bad pins or groups, another version), -ENOENT, -EACCES
- *          and other errors of open(2), WEIR_ETLS_CERTIFICATE, WEIR_ETLS_KEY, WEIR_ETLS_MISMATCH,
- *          WEIR_ETLS.  The log has the reason, and for pins the byte.  NULL as config is the default.
+ *          wrong size, a certificate without a key, a server without a certificate, bad pins or
+ *          groups, an unknown version), -ENOENT, -EACCES and other errors of open(2),
+ *          WEIR_ETLS_CERTIFICATE, WEIR_ETLS_KEY, WEIR_ETLS_MISMATCH, WEIR_ETLS.  The log has the reason,
+ *          and for pins the byte.  NULL as config is the default.
  * Threads: any.  Reads files: on a worker, between weir_blocking_begin and weir_blocking_end. */
 WEIR_API weir_tls *weir_tls_client_new(const struct weir_tls_config *config);
 WEIR_API weir_tls *weir_tls_server_new(const struct weir_tls_config *config);
@@ -72,7 +73,10 @@ WEIR_API void weir_tls_unref(weir_tls *tls);
  *          settings; WEIR_ETLS_NAME, WEIR_ETLS_EXPIRED, WEIR_ETLS_SELF_SIGNED or WEIR_ETLS_UNTRUSTED:
  *          the peer's certificate is refused; WEIR_ETLS_PIN: its key is not pinned; WEIR_ETLS_PLAIN: the
  *          peer does not speak TLS; -EPROTO: it breaks its rules, or accepts none of the settings;
+ *          WEIR_ETLS_REFUSED: it has asked for a certificate, and refuses ours, or that there is none;
  *          -ECONNABORTED: it went away.
+ *          With TLS 1.3 the handshake of a client is over before the server has looked at the client's
+ *          certificate: so the connect ends with 0, and the first read with WEIR_ETLS_REFUSED.
  * Threads: any. */
 WEIR_API weir_task *weir_connect_tls_new(const char *address, weir_tls *tls, const char *name, weir_task_fn *done, void *context);
 

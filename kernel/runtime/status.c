@@ -63,6 +63,7 @@ static const struct {
         {WEIR_ETLS_UNTRUSTED, "the peer's certificate is not trusted"},
         {WEIR_ETLS_PLAIN, "the peer does not speak TLS"},
         {WEIR_ETLS_PIN, "the key of the peer's certificate is not pinned"},
+        {WEIR_ETLS_REFUSED, "the peer refuses the own certificate, or wants one"},
         {WEIR_EPROCESS_EXIT, "the program has exited with another code than 0"},
         {WEIR_EPROCESS_SIGNAL, "a signal has ended the program"},
         {WEIR_EPROCESS_LOST, "the program has ended, and it is not known how"},
@@ -110,6 +111,7 @@ own_name(int status)
         case WEIR_ETLS_UNTRUSTED: return "WEIR_ETLS_UNTRUSTED";
         case WEIR_ETLS_PLAIN: return "WEIR_ETLS_PLAIN";
         case WEIR_ETLS_PIN: return "WEIR_ETLS_PIN";
+        case WEIR_ETLS_REFUSED: return "WEIR_ETLS_REFUSED";
         case WEIR_EPROCESS_EXIT: return "WEIR_EPROCESS_EXIT";
         case WEIR_EPROCESS_SIGNAL: return "WEIR_EPROCESS_SIGNAL";
         case WEIR_EPROCESS_LOST: return "WEIR_EPROCESS_LOST";

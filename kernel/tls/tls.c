@@ -19,6 +19,7 @@
 
 #include <errno.h>
 #include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -244,6 +245,37 @@ failure_of(int reason)
         }
 }
 
+/* Whether an alert is about the client's certificate.  Servers without TLS 1.3 have no alert for a missing one: the handshake
+ * fails behind their request for it. */
+static bool
+is_about_own_certificate(const struct weir__tls *tls, int reason)
+{
+        switch (reason) {
+        case SSL_R_TLSV13_ALERT_CERTIFICATE_REQUIRED:
+        case SSL_R_SSLV3_ALERT_HANDSHAKE_FAILURE:
+        case SSL_R_SSLV3_ALERT_BAD_CERTIFICATE:
+        case SSL_R_SSLV3_ALERT_UNSUPPORTED_CERTIFICATE:
+        case SSL_R_SSLV3_ALERT_CERTIFICATE_REVOKED:
+        case SSL_R_SSLV3_ALERT_CERTIFICATE_EXPIRED:
+        case SSL_R_SSLV3_ALERT_CERTIFICATE_UNKNOWN:
+        case SSL_R_TLSV1_ALERT_UNKNOWN_CA:
+        case SSL_R_TLSV1_ALERT_ACCESS_DENIED: return tls->is_asked;
+        default: return false;
+        }
+}
+
+static void
+tell_refusal(struct weir__tls *tls, const char *words)
+{
+        char text[256];
+
+        if (SSL_get_certificate(tls->ssl))
+                snprintf(text, sizeof text, "the server refuses the client's certificate: %s", words ? words : "");
+        else
+                snprintf(text, sizeof text, "the server wants a certificate of the client, which has none");
+        tls->problem = strdup(text);
+}
+
 /* The same for a client, which keeps OpenSSL's words.  Before the server's first message, a record that is none is of something
  * else than TLS. */
 static int
@@ -257,8 +289,13 @@ client_failure_of(struct weir__tls *tls, unsigned long error, unsigned long last
         else if (tls->error)
                 return -tls->error;
         const char *words = is_refused ? X509_verify_cert_error_string(tls->verify_error) : ERR_reason_error_string(error);
-        if (!tls->problem && words)
+        bool is_own = !is_refused && is_about_own_certificate(tls, reason);
+        if (is_own && !tls->problem)
+                tell_refusal(tls, words);
+        else if (!tls->problem && words)
                 tls->problem = strdup(words);
+        if (is_own)
+                return WEIR_ETLS_REFUSED;
         if (is_refused)
                 return weir__tls_status_of(tls->verify_error);
         if (reason == SSL_R_WRONG_VERSION_NUMBER && SSL_get_state(tls->ssl) == TLS_ST_CW_CLNT_HELLO)

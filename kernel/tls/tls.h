@@ -30,6 +30,7 @@ struct weir__tls {
         bool is_drained;          /* the last read has emptied the socket */
         bool is_ended;            /* the peer will write no more */
         bool is_shaken;           /* the handshake is over */
+        bool is_asked;            /* the server has asked the client for a certificate */
         bool is_finished;         /* we write no more */
         bool owes_end;            /* and its message to the peer waits for room in the socket */
         bool is_last;             /* the connection ends after this write */
@@ -61,7 +62,8 @@ void weir__tls_free(struct weir__tls *tls); /* accepts NULL */
  *         A server: -EPROTOTYPE when the peer speaks HTTP without TLS.
  *         A client: WEIR_ETLS_PLAIN when the peer speaks something else than TLS; WEIR_ETLS_NAME, WEIR_ETLS_EXPIRED,
  *         WEIR_ETLS_SELF_SIGNED, WEIR_ETLS_UNTRUSTED or WEIR_ETLS_PIN when its certificate is refused.  With TLS 1.3 the
- *         handshake may be over before the server refuses ours: then a read fails with -EPROTO. */
+ *         handshake may be over before the server refuses ours: then a read fails so.  WEIR_ETLS_REFUSED when the server has
+ *         asked for a certificate and refuses ours, or that we have none. */
 int weir__tls_handshake(struct weir__tls *tls);
 
 /* What has gone wrong with a client's side, in words and with the names and dates of the certificate that is refused; NULL: no

@@ -30,11 +30,23 @@ trust(SSL_CTX *ssl_ctx, const char *file)
         return 0;
 }
 
+/* A callback of OpenSSL: the server asks for a certificate.  Returns 1: go on. */
+static int
+note_request(SSL *ssl, void *nothing)
+{
+        struct weir__tls *tls = BIO_get_app_data(SSL_get_rbio(ssl));
+
+        (void)nothing;
+        tls->is_asked = true;
+        return 1;
+}
+
 static int
 configure(struct weir__tls_context *context, SSL_CTX *ssl_ctx, const struct weir__tls_client_config *config)
 {
         int failed = weir__tls_configure(ssl_ctx, config->groups, config->is_1_3);
 
+        SSL_CTX_set_cert_cb(ssl_ctx, note_request, NULL);
         weir__tls_keep_sessions(ssl_ctx);
         context->sessions = failed ? NULL : weir__tls_sessions_new();
         if (!failed && !context->sessions)

@@ -13,6 +13,8 @@
 
 #include <openssl/err.h>
 
+#include <weir/runtime.h>
+
 #include "kernel/base/clock.h"
 #include "kernel/tls/tls_internal.h"
 #include "kernel/tls/tls_sessions.h"
@@ -132,7 +134,7 @@ weir__tls_leave_session(struct weir__tls *tls)
                 return;
         if (self->has_offered && !tls->is_shaken)
                 weir__tls_sessions_forget(tls->context->sessions, self->key);
-        if (tls->is_shaken && tls->failure != -EPROTO)
+        if (tls->is_shaken && tls->failure != -EPROTO && tls->failure != WEIR_ETLS_REFUSED)
                 SSL_set_shutdown(tls->ssl, SSL_get_shutdown(tls->ssl) | SSL_SENT_SHUTDOWN);
         free(self);
 }
