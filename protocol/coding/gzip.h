@@ -1,4 +1,4 @@
-/* protocol/coding/gzip.h: gzip, made by zlib.  Only gzip.c and inflate.c use zlib.  Pure functions. */
+/* protocol/coding/gzip.h: gzip, made by zlib.  Only gzip.c and inflate.c include zlib.h.  Pure functions. */
 #ifndef WEIR_PROTOCOL_GZIP_H
 #define WEIR_PROTOCOL_GZIP_H
 

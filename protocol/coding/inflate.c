@@ -1,15 +1,16 @@
-/* protocol/coding/inflate.c: gzip and deflate, taken apart by zlib as the bytes come, within bounds.
+/* protocol/coding/inflate.c: gzip and deflate, decoded by zlib.
  *
- *      BEGIN --the first byte--> INSIDE --the end of a member--> BETWEEN --gzip: another byte--> INSIDE
- *
- * Threads: it belongs to one caller at a time.  No locks. */
+ * Threads: a codec belongs to one caller at a time.  No locks.
+ * Source:  RFC 1952: gzip, also with several members.  RFC 9110 section 8.4.1.2: deflate is the format of RFC 1950; some servers
+ *          send RFC 1951 without it, which the first byte tells. */
 #include <errno.h>
 #include <limits.h>
+#include <stdbool.h>
 #include <stdlib.h>
 
 #include <zlib.h>
 
-#include "protocol/coding/inflate.h"
+#include "protocol/coding/codec.h"
 
 /* For inflateInit2: the largest window, and which head and tail are around the data. */
 #define WINDOW 15
@@ -17,126 +18,85 @@
 #define ZLIB   WINDOW
 #define BARE   (-WINDOW)
 
-enum state { BEGIN, INSIDE, BETWEEN };
-
-struct weir__inflater {
+struct inflater {
+        struct weir__codec codec; /* the first field */
         z_stream stream;
-        struct weir__inflate_limits limits;
-        uint64_t taken, given; /* bytes, of all members */
-        uint8_t coding;        /* enum weir__inflate_coding */
-        uint8_t state;         /* enum state */
+        bool is_gzip;
+        bool has_begun; /* the stream has memory: 40 KiB */
 };
-
-struct weir__inflater *
-weir__inflater_new(enum weir__inflate_coding coding, const struct weir__inflate_limits *limits)
-{
-        struct weir__inflater *inflater = calloc(1, sizeof *inflater);
-
-        if (inflater) {
-                inflater->coding = (uint8_t)coding;
-                inflater->limits = *limits;
-        }
-        return inflater;
-}
-
-void
-weir__inflater_free(struct weir__inflater *inflater)
-{
-        if (inflater && inflater->state != BEGIN)
-                inflateEnd(&inflater->stream);
-        free(inflater);
-}
 
 /* Which format begins with that byte.  The low half of zlib's first byte is the method, 8.  A bare stream would begin so only
  * with a block that is not compressed, whose unused bits are set. */
 static int
-format(const struct weir__inflater *inflater, char first)
+format(const struct inflater *inflater, char first)
 {
-        return inflater->coding == WEIR__INFLATE_GZIP ? GZIP : (first & 0xf) == 8 ? ZLIB : BARE;
+        return inflater->is_gzip ? GZIP : (first & 0xf) == 8 ? ZLIB : BARE;
 }
 
-/* There is a first byte, of all or of another member. */
 static int
-begin(struct weir__inflater *inflater, char first)
+begin(struct weir__codec *codec, char first)
 {
-        int result;
+        struct inflater *inflater = (struct inflater *)codec;
 
-        if (inflater->state == BEGIN)
-                result = inflateInit2(&inflater->stream, format(inflater, first));
-        else if (inflater->coding == WEIR__INFLATE_GZIP)
-                result = inflateReset(&inflater->stream);
-        else
-                return -EBADMSG;
-        if (result != Z_OK)
+        if (inflater->has_begun)
+                return inflater->is_gzip && inflateReset(&inflater->stream) == Z_OK ? 0 : -EBADMSG;
+        if (inflateInit2(&inflater->stream, format(inflater, first)) != Z_OK)
                 return -ENOMEM;
-        inflater->state = INSIDE;
+        inflater->has_begun = true;
         return 0;
 }
 
-static bool
-is_too_much(const struct weir__inflater *inflater)
-{
-        const struct weir__inflate_limits *limits = &inflater->limits;
-
-        return inflater->given > limits->max_size || (limits->max_ratio && inflater->given > WEIR__INFLATE_FREE &&
-                                                      inflater->given / limits->max_ratio > inflater->taken);
-}
-
-/* How much zlib may write: one byte above the limit, which proves that there is more. */
-static uInt
-space(const struct weir__inflater *inflater, size_t room)
-{
-        uint64_t left = inflater->limits.max_size - inflater->given;
-
-        if (left < room)
-                room = (size_t)left + 1;
-        return room < UINT_MAX ? (uInt)room : UINT_MAX;
-}
-
-/* One call of zlib. */
 static int
-step(struct weir__inflater *inflater, const char *data, size_t size, size_t *used, char *out, size_t room, size_t *made)
+step(struct weir__codec *codec, const char *data, size_t size, size_t *used, char *out, size_t room, size_t *made)
 {
-        z_stream *stream = &inflater->stream;
-        uInt in = size < UINT_MAX ? (uInt)size : UINT_MAX, space_out = space(inflater, room);
+        z_stream *stream = &((struct inflater *)codec)->stream;
+        uInt in = size < UINT_MAX ? (uInt)size : UINT_MAX, space = room < UINT_MAX ? (uInt)room : UINT_MAX;
 
         stream->next_in = (Bytef *)data;
         stream->avail_in = in;
         stream->next_out = (Bytef *)out;
-        stream->avail_out = space_out;
+        stream->avail_out = space;
         int result = inflate(stream, Z_NO_FLUSH);
-        *used += in - stream->avail_in;
-        *made += space_out - stream->avail_out;
-        inflater->taken += in - stream->avail_in;
-        inflater->given += space_out - stream->avail_out;
-        if (is_too_much(inflater))
-                return -EMSGSIZE;
-        if (result == Z_STREAM_END)
-                inflater->state = BETWEEN;
-        return result == Z_OK || result == Z_STREAM_END || result == Z_BUF_ERROR ? 0 : result == Z_MEM_ERROR ? -ENOMEM : -EBADMSG;
-}
-
-int
-weir__inflater_feed(struct weir__inflater *inflater, const char *data, size_t size, size_t *used, char *out, size_t room,
-                    size_t *made)
-{
-        int failed = 0;
-
-        *used = *made = 0;
-        while (!failed && *made < room && (*used < size || inflater->state == INSIDE)) {
-                size_t used_before = *used, made_before = *made;
-
-                if (inflater->state != INSIDE && (failed = begin(inflater, data[*used])) != 0)
-                        break;
-                failed = step(inflater, data + *used, size - *used, used, out + *made, room - *made, made);
-                if (*used == used_before && *made == made_before)
-                        break;
+        *used = in - stream->avail_in;
+        *made = space - stream->avail_out;
+        switch (result) {
+        case Z_OK:
+        case Z_BUF_ERROR: /* no progress */ return 0;
+        case Z_STREAM_END: return WEIR__CODEC_END;
+        default: return result == Z_MEM_ERROR ? -ENOMEM : -EBADMSG;
         }
-        return failed;
 }
 
-bool
-weir__inflater_may_end(const struct weir__inflater *inflater)
+static void
+free_inflater(struct weir__codec *codec)
 {
-        return inflater->state == BETWEEN;
+        struct inflater *inflater = (struct inflater *)codec;
+
+        if (inflater->has_begun)
+                inflateEnd(&inflater->stream);
+        free(inflater);
+}
+
+static struct weir__codec *
+new_inflater(bool is_gzip)
+{
+        struct inflater *inflater = calloc(1, sizeof *inflater);
+
+        if (!inflater)
+                return NULL;
+        inflater->codec = (struct weir__codec){.begin = begin, .step = step, .free = free_inflater};
+        inflater->is_gzip = is_gzip;
+        return &inflater->codec;
+}
+
+struct weir__codec *
+weir__codec_gzip(void)
+{
+        return new_inflater(true);
+}
+
+struct weir__codec *
+weir__codec_deflate(void)
+{
+        return new_inflater(false);
 }

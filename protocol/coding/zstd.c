@@ -1,0 +1,91 @@
+/* protocol/coding/zstd.c: Zstandard, decoded by libzstd, if that was there at the build.  Only this file uses it.
+ *
+ * libzstd decodes a frame in one go if all of it and all the room is there, and then does not look at its window.  So each frame
+ * begins with a step of one byte: the bytes alone decide what is refused, and not how they come.
+ *
+ * Formats before RFC 8878, which libzstd may know, are refused.
+ *
+ * Threads: a codec belongs to one caller at a time.  No locks.
+ * Source:  RFC 8878; RFC 9659 for the window. */
+#if WEIR_HAS_ZSTD
+#include <errno.h>
+#include <stdbool.h>
+#include <stdlib.h>
+
+#include <zstd.h>
+#include <zstd_errors.h>
+
+#include "protocol/coding/codec.h"
+
+#define WINDOW_LOG     23   /* 8 MiB */
+#define FIRST          0x28 /* of the magic number of a frame */
+#define FIRST_SKIPPED  0x50 /* of one to be skipped, but for the lowest four bits */
+#define SKIPPED_LOWEST 0x0f
+
+struct zstd {
+        struct weir__codec codec; /* the first field */
+        ZSTD_DCtx *decoder;       /* NULL: the first frame has not begun */
+        bool is_first;            /* the next byte is the first one of a frame */
+};
+
+static int
+begin(struct weir__codec *codec, char first)
+{
+        struct zstd *zstd = (struct zstd *)codec;
+
+        if (first != FIRST && (first & ~SKIPPED_LOWEST) != FIRST_SKIPPED)
+                return -EBADMSG;
+        zstd->is_first = true;
+        if (zstd->decoder)
+                return 0;
+        zstd->decoder = ZSTD_createDCtx();
+        if (!zstd->decoder)
+                return -ENOMEM;
+        ZSTD_DCtx_setParameter(zstd->decoder, ZSTD_d_windowLogMax, WINDOW_LOG);
+        return 0;
+}
+
+static int
+failure(size_t result)
+{
+        switch (ZSTD_getErrorCode(result)) {
+        case ZSTD_error_memory_allocation: return -ENOMEM;
+        case ZSTD_error_frameParameter_windowTooLarge: return -EMSGSIZE;
+        default: return -EBADMSG;
+        }
+}
+
+static int
+step(struct weir__codec *codec, const char *data, size_t size, size_t *used, char *out, size_t room, size_t *made)
+{
+        struct zstd *zstd = (struct zstd *)codec;
+        ZSTD_inBuffer in = {.src = data, .size = zstd->is_first ? 1 : size};
+        ZSTD_outBuffer to = {.dst = out, .size = room};
+        size_t result = ZSTD_decompressStream(zstd->decoder, &to, &in);
+
+        zstd->is_first = false;
+        *used = in.pos;
+        *made = to.pos;
+        return ZSTD_isError(result) ? failure(result) : result == 0 ? WEIR__CODEC_END : 0;
+}
+
+static void
+free_zstd(struct weir__codec *codec)
+{
+        struct zstd *zstd = (struct zstd *)codec;
+
+        ZSTD_freeDCtx(zstd->decoder);
+        free(zstd);
+}
+
+struct weir__codec *
+weir__codec_zstd(void)
+{
+        struct zstd *zstd = calloc(1, sizeof *zstd);
+
+        if (!zstd)
+                return NULL;
+        zstd->codec = (struct weir__codec){.begin = begin, .step = step, .free = free_zstd};
+        return &zstd->codec;
+}
+#endif
