@@ -27,7 +27,7 @@ rooms_of() {
         factory) echo 'names task timer sync flow graph channel inspect' ;;
         io) echo 'base file process' ;;
         protocol) echo 'text route message field coding' ;;
-        net) echo 'transport datagram stream listen serve protocol' ;;
+        net) echo 'transport datagram upstream stream listen serve protocol' ;;
         server) echo 'base observe exchange connection operate' ;;
         esac
 }

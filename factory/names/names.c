@@ -39,7 +39,7 @@
                 .shards = { [0 ... WEIR__NAMES_SHARDS - 1] = {.lock = WEIR__LOCK_INITIALIZER(WEIR__RANK_NAMES)} } \
         }
 
-struct weir__names weir__timer_names = MAP, weir__series_names = MAP, weir__queue_names = MAP;
+struct weir__names weir__timer_names = MAP, weir__series_names = MAP, weir__queue_names = MAP, weir__upstream_names = MAP;
 struct weir__names weir__waitable_names[WEIR__WAITABLE_KINDS] = {[0 ... WEIR__WAITABLE_KINDS - 1] = MAP};
 
 static uint64_t hash_key[2];
@@ -453,6 +453,7 @@ for_each_shard(void (*act)(struct weir__names_shard *shard))
                 act(&weir__timer_names.shards[i]);
                 act(&weir__series_names.shards[i]);
                 act(&weir__queue_names.shards[i]);
+                act(&weir__upstream_names.shards[i]);
                 for (unsigned kind = 0; kind < WEIR__WAITABLE_KINDS; kind++)
                         act(&weir__waitable_names[kind].shards[i]);
         }

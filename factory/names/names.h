@@ -59,7 +59,8 @@ enum weir__waitable_kind {
 };
 
 /* The maps: here, so that one module holds all of them during a fork. */
-extern struct weir__names weir__timer_names, weir__series_names, weir__queue_names, weir__waitable_names[WEIR__WAITABLE_KINDS];
+extern struct weir__names weir__timer_names, weir__series_names, weir__queue_names, weir__upstream_names,
+        weir__waitable_names[WEIR__WAITABLE_KINDS];
 
 uint32_t weir__name_hash(const char *text, size_t size);
 

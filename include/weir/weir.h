@@ -54,6 +54,7 @@
 #include <weir/topic.h>
 #include <weir/trace.h>
 #include <weir/udp.h>
+#include <weir/upstream.h>
 #include <weir/url.h>
 #include <weir/waitgroup.h>
 #include <weir/watch.h>
