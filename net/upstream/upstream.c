@@ -1,7 +1,7 @@
 /* net/upstream/upstream.c: the life of upstreams, their names and their list.
  *
  * Threads: any.
- * Locks:   that of a name's shard; that of the list, a leaf.
+ * Locks:   that of a name's shard, and under it that of the list, a leaf.
  *
  * The name is in a map of names as long as there is a reference.  An upstream without one is about to be freed, and is not
  * found. */
@@ -222,6 +222,15 @@ make(const struct weir__name_key *key, const struct weir_upstream_config *config
         return upstream;
 }
 
+/* In the list before it can be found: who has found it may look for the next one. */
+static void
+enlist(struct weir_upstream *upstream)
+{
+        weir__lock(&list_lock);
+        weir__list_append(&list, &upstream->link);
+        weir__unlock(&list_lock);
+}
+
 /* Result: 0, -EEXIST, -ENOMEM. */
 static int
 publish(struct weir_upstream *upstream, const struct weir__name_key *key)
@@ -230,14 +239,11 @@ publish(struct weir_upstream *upstream, const struct weir__name_key *key)
         struct weir_upstream *found = find(shard, key);
         bool is_put = !found && weir__names_put(shard, &upstream->name);
 
+        if (is_put)
+                enlist(upstream);
         weir__names_unlock(shard);
         weir_upstream_unref(found);
-        if (!is_put)
-                return found ? -EEXIST : -ENOMEM;
-        weir__lock(&list_lock);
-        weir__list_append(&list, &upstream->link);
-        weir__unlock(&list_lock);
-        return 0;
+        return is_put ? 0 : found ? -EEXIST : -ENOMEM;
 }
 
 weir_upstream *
