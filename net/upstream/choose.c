@@ -55,16 +55,16 @@ below(uint64_t limit)
 
 /* The member that a number below the sum of all weights falls to. */
 static size_t
-index_at(const struct weir__choices *ready, uint64_t number)
+index_at(const struct weir__choices *choices, uint64_t number)
 {
-        size_t low = 0, high = ready->count - 1;
+        size_t low = 0, high = choices->count - 1;
 
-        if (ready->is_even)
-                return (size_t)(number / ready->sums[0]);
+        if (choices->is_even)
+                return (size_t)(number / choices->sums[0]);
         while (low < high) {
                 size_t middle = (low + high) / 2;
 
-                if (number < ready->sums[middle])
+                if (number < choices->sums[middle])
                         high = middle;
                 else
                         low = middle + 1;
@@ -72,10 +72,14 @@ index_at(const struct weir__choices *ready, uint64_t number)
         return low;
 }
 
+/* A draw among members of which some may not be taken is NULL if it falls to one of these. */
 static struct weir_member *
-choose_random(const struct weir__choices *ready)
+draw_one(const struct weir__choices *choices, const struct weir__wish *wish, bool avoids_tried)
 {
-        return ready->at[ready->count == 1 ? 0 : index_at(ready, below(weir__choices_weight(ready)))];
+        struct weir_member *member =
+                choices->at[choices->count == 1 ? 0 : index_at(choices, below(weir__choices_weight(choices)))];
+
+        return may_take(member, wish, avoids_tried) ? member : NULL;
 }
 
 /* Whether the second one has fewer requests in flight for its weight. */
@@ -88,44 +92,26 @@ has_less(const struct weir_member *one, const struct weir_member *two)
 
 /* Draws two different members by weight.  `two` is NULL if there is only one. */
 static void
-draw(const struct weir__choices *ready, struct weir_member **one, struct weir_member **two)
+draw_two(const struct weir__choices *choices, struct weir_member **one, struct weir_member **two)
 {
-        uint64_t weight = weir__choices_weight(ready);
-        size_t first = ready->count == 1 ? 0 : index_at(ready, below(weight));
-        uint64_t own = weir__member_weight(ready->at[first]), before = ready->sums[first] - own;
+        uint64_t weight = weir__choices_weight(choices);
+        size_t first = choices->count == 1 ? 0 : index_at(choices, below(weight));
+        uint64_t own = weir__member_weight(choices->at[first]), before = choices->sums[first] - own;
 
-        *one = ready->at[first];
+        *one = choices->at[first];
         *two = NULL;
-        if (ready->count == 1)
+        if (choices->count == 1)
                 return;
         uint64_t number = below(weight - own);
-        *two = ready->at[index_at(ready, number < before ? number : number + own)];
+        *two = choices->at[index_at(choices, number < before ? number : number + own)];
 }
 
 static struct weir_member *
-choose_of_two(const struct weir__choices *ready)
+draw_of_two(const struct weir__choices *choices, const struct weir__wish *wish, bool avoids_tried)
 {
         struct weir_member *one, *two;
 
-        draw(ready, &one, &two);
-        return two && has_less(one, two) ? two : one;
-}
-
-/* The same two among all that are ready, if what they draw may be taken: then there is no search. */
-static struct weir_member *
-draw_random(const struct weir__choices *ready, const struct weir__wish *wish, bool avoids_tried)
-{
-        struct weir_member *member = choose_random(ready);
-
-        return may_take(member, wish, avoids_tried) ? member : NULL;
-}
-
-static struct weir_member *
-draw_of_two(const struct weir__choices *ready, const struct weir__wish *wish, bool avoids_tried)
-{
-        struct weir_member *one, *two;
-
-        draw(ready, &one, &two);
+        draw_two(choices, &one, &two);
         if (!may_take(one, wish, avoids_tried) || (two && !may_take(two, wish, avoids_tried)))
                 return NULL;
         return two && has_less(one, two) ? two : one;
@@ -153,22 +139,26 @@ shuffle(struct weir_upstream *upstream)
 }
 
 static struct weir_member *
-choose_by_turns(struct weir_upstream *upstream, const struct weir__choices *found)
+choose_by_turns(struct weir_upstream *upstream, const struct weir__choices *ready, const struct weir__wish *wish,
+                bool avoids_tried)
 {
         struct weir_member *next = NULL;
         int64_t all = 0;
 
         if (!upstream->is_shuffled)
                 shuffle(upstream);
-        for (size_t i = 0; i < found->count; i++) {
-                struct weir_member *member = found->at[i];
+        for (size_t i = 0; i < ready->count; i++) {
+                struct weir_member *member = ready->at[i];
 
+                if (!may_take(member, wish, avoids_tried))
+                        continue;
                 member->current += turns_of(member);
                 all += turns_of(member);
                 if (!next || member->current > next->current)
                         next = member;
         }
-        next->current -= all;
+        if (next)
+                next->current -= all;
         return next;
 }
 
@@ -192,80 +182,130 @@ mix(uint64_t number)
         return number ^ number >> 31;
 }
 
-/* The binary logarithm of a number above 0, in 2^-32, to 2^-16: that of the mantissa 1 + x is a polynomial of x, with the least
- * error from 0 to 1.  In integers, so that every machine gets the same. */
+#define LOG_BITS 30 /* of a logarithm, behind the point */
+
+/* The binary logarithm of a number above 0, to 2^-16: that of the mantissa 1 + x is a polynomial of x, with the least error from
+ * 0 to 1.  In integers, so that every machine gets the same. */
 static int64_t
 logarithm(uint64_t number)
 {
+        static const int64_t factors[] = {48466130, -207819020, 446226001, -761376853, 1548245566};
         int exponent = 63 - __builtin_clzll(number);
-        int64_t x = (int64_t)((number << (63 - exponent)) << 1 >> 32); /* 0 to 1, in 2^-32 */
-        static const int64_t factors[] = {193864519, -831276082, 1784904003, -3045507411, 6192982267};
-        int64_t sum = 0;
+        int64_t x = (int64_t)(number << (63 - exponent) << 1 >> (64 - LOG_BITS)), sum = 0;
 
         for (size_t i = 0; i < sizeof factors / sizeof *factors; i++)
-                sum = (int64_t)((sum + factors[i]) * (__int128)x >> 32);
-        return ((int64_t)exponent << 32) + sum;
+                sum = (sum + factors[i]) * x >> LOG_BITS;
+        return ((int64_t)exponent << LOG_BITS) + sum;
 }
 
-/* A member's claim to a key; the least one wins.  Each member draws -log(u) / weight for the key, with u from 0 to 1: so it wins
- * by its share of the weights, and a member that comes or goes moves only the keys that it wins. */
-static uint64_t
-claim(const struct weir_member *member, uint64_t key, bool is_even)
+/* A member's claim to a key: `cost` / `weight`; the least one wins.  Each member draws -log(u) for the key, with u from 0 to 1.
+ * So it wins by its share of the weights, and a member that comes or goes moves only the keys that it wins.  With equal weights
+ * the logarithm changes nothing. */
+struct claim {
+        uint64_t cost;
+        uint32_t weight;
+};
+
+static struct claim
+claim_of(const struct weir_member *member, uint64_t key, bool is_even)
 {
         uint64_t number = mix(key + member->hash);
 
         if (is_even)
-                return ~number;
-        return (uint64_t)(((int64_t)64 << 32) - logarithm(number | 1)) * 65536 / weir__member_weight(member);
+                return (struct claim){~number, 1};
+        return (struct claim){(uint64_t)(((int64_t)64 << LOG_BITS) - logarithm(number | 1)), weir__member_weight(member)};
+}
+
+static bool
+is_less(struct claim one, struct claim two, bool is_even)
+{
+        return is_even ? one.cost < two.cost : one.cost * two.weight < two.cost * one.weight;
+}
+
+/* Whether the bound leaves it room for another one of so many requests in flight. */
+static bool
+is_below_bound(const struct weir_upstream *upstream, const struct weir_member *member, uint64_t in_flight, uint64_t weight)
+{
+        return (unsigned __int128)weir__member_in_flight(member) * weight * 100 <
+               (unsigned __int128)in_flight * weir__member_weight(member) * upstream->config.hash_bound;
 }
 
 static struct weir_member *
-choose_by_key(const struct weir_upstream *upstream, const struct weir__choices *found, const struct weir__wish *wish)
+choose_among(const struct weir_upstream *upstream, const struct weir__choices *choices, uint64_t key, uint64_t in_flight)
 {
-        uint64_t weight = weir__choices_weight(found), in_flight = 1, least = UINT64_MAX,
-                 key = wish->key ? weir__choose_hash(wish->key, wish->key_size) : weir__random();
+        uint64_t weight = weir__choices_weight(choices);
+        struct claim least = {0, 0};
         struct weir_member *best = NULL;
 
-        for (size_t i = 0; i < found->count; i++)
-                in_flight += weir__member_in_flight(found->at[i]);
-        for (size_t i = 0; i < found->count; i++) {
-                struct weir_member *member = found->at[i];
-                uint64_t its = claim(member, key, found->is_even);
-                bool is_below = (unsigned __int128)weir__member_in_flight(member) * weight * 100 <
-                                (unsigned __int128)in_flight * weir__member_weight(member) * upstream->config.hash_bound;
+        for (size_t i = 0; i < choices->count; i++) {
+                struct weir_member *member = choices->at[i];
+                struct claim its = claim_of(member, key, choices->is_even);
 
-                if (is_below && (!best || its < least)) {
-                        best = member;
-                        least = its;
-                }
+                if ((best && !is_less(its, least, choices->is_even)) || !is_below_bound(upstream, member, in_flight, weight))
+                        continue;
+                best = member;
+                least = its;
         }
         return best;
 }
 
+/* The request itself is one of those in flight. */
+static uint64_t
+count_in_flight(const struct weir__choices *choices)
+{
+        uint64_t in_flight = 1;
+
+        for (size_t i = 0; i < choices->count; i++)
+                in_flight += weir__member_in_flight(choices->at[i]);
+        return in_flight;
+}
+
+static bool
+may_take_all(const struct weir__choices *choices, const struct weir__wish *wish, bool avoids_tried)
+{
+        for (size_t i = 0; i < choices->count; i++)
+                if (!may_take(choices->at[i], wish, avoids_tried))
+                        return false;
+        return true;
+}
+
+static struct weir_member *
+choose_by_key(struct weir_upstream *upstream, enum weir_member_tier tier, const struct weir__wish *wish, bool avoids_tried)
+{
+        const struct weir__choices *choices = &upstream->ready[tier];
+        uint64_t key = wish->key ? weir__choose_hash(wish->key, wish->key_size) : weir__random();
+
+        if (!may_take_all(choices, wish, avoids_tried)) {
+                weir__choose_search(upstream, tier, wish, avoids_tried);
+                choices = &upstream->found;
+        }
+        return choose_among(upstream, choices, key, count_in_flight(choices));
+}
+
 /* -- all -- */
+
+static struct weir_member *
+draw(const struct weir_upstream *upstream, const struct weir__choices *choices, const struct weir__wish *wish, bool avoids_tried)
+{
+        if (upstream->config.policy == WEIR_UPSTREAM_RANDOM)
+                return draw_one(choices, wish, avoids_tried);
+        return draw_of_two(choices, wish, avoids_tried);
+}
 
 struct weir_member *
 weir__choose(struct weir_upstream *upstream, enum weir_member_tier tier, const struct weir__wish *wish, bool avoids_tried)
 {
-        const struct weir__choices *ready = &upstream->ready[tier], *found = &upstream->found;
-        enum weir_upstream_policy policy = upstream->config.policy;
-        struct weir_member *member = NULL;
+        const struct weir__choices *ready = &upstream->ready[tier];
 
         if (ready->count == 0)
                 return NULL;
-        if (policy == WEIR_UPSTREAM_TWO_CHOICES)
-                member = draw_of_two(ready, wish, avoids_tried);
-        else if (policy == WEIR_UPSTREAM_RANDOM)
-                member = draw_random(ready, wish, avoids_tried);
+        if (upstream->config.policy == WEIR_UPSTREAM_ROUND_ROBIN)
+                return choose_by_turns(upstream, ready, wish, avoids_tried);
+        if (upstream->config.policy == WEIR_UPSTREAM_HASH)
+                return choose_by_key(upstream, tier, wish, avoids_tried);
+        struct weir_member *member = draw(upstream, ready, wish, avoids_tried);
         if (member)
                 return member;
         weir__choose_search(upstream, tier, wish, avoids_tried);
-        if (found->count == 0)
-                return NULL;
-        switch (policy) {
-        case WEIR_UPSTREAM_ROUND_ROBIN: return choose_by_turns(upstream, found);
-        case WEIR_UPSTREAM_HASH: return choose_by_key(upstream, found, wish);
-        case WEIR_UPSTREAM_RANDOM: return choose_random(found);
-        default: return choose_of_two(found);
-        }
+        return upstream->found.count ? draw(upstream, &upstream->found, wish, avoids_tried) : NULL;
 }

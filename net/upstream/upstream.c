@@ -202,7 +202,7 @@ make(const struct weir__name_key *key, const struct weir_upstream_config *config
 
         if (!upstream)
                 return NULL;
-        memset(upstream, 0, sizeof *upstream);
+        memset(upstream, 0, offsetof(struct weir_upstream, name));
         weir__names_init(&upstream->name, key);
         upstream->config = *config;
         upstream->config.budget = weir__budget_ref(config->budget);
