@@ -67,6 +67,7 @@ probe_all() {
                         package libssl-dev has_header openssl/ssl.h
                         package libhttp-parser-dev has_header http_parser.h
                         package zlib1g-dev has_header zlib.h
+                        package libc-ares-dev has_header ares.h
                         optional_package liburing-dev has_header liburing.h
                         optional_package libbrotli-dev has_header brotli/decode.h
                         optional_package libzstd-dev has_header zstd.h
@@ -84,13 +85,13 @@ probe_all() {
                         package nginx has_file /usr/sbin/nginx
                         package chromium has_command chromium
                         package libcurl4-openssl-dev has_header curl/curl.h
-                        package libc-ares-dev has_header ares.h
                         package libhiredis-dev has_header hiredis/async.h
                         package libuv1-dev has_header uv.h
                         package abigail-tools has_command abidiff
                         package man-db has_command man
                         package musl-tools has_command musl-gcc
                         package mandoc has_command mandoc
+                        package dnsmasq-base has_file /usr/sbin/dnsmasq
                         package tzdata has_file /usr/share/zoneinfo/Europe/Berlin
                         ;;
                 clang)

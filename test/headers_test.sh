@@ -1,6 +1,6 @@
 #!/bin/bash
 # Every public header compiles alone, twice over, as C11, C17 and C++17 without a warning; none of them brings in OpenSSL,
-# http-parser or zlib; the umbrella header brings in all of them.  Durations of numbers of all kinds are right, without a warning.
+# http-parser, zlib or c-ares; the umbrella header brings in all of them.  Durations of numbers of all kinds are right, without a warning.
 set -euo pipefail
 
 source=${WEIR_SOURCE:?} cc=${WEIR_CC:-cc}
@@ -29,7 +29,7 @@ for header in $headers; do
         compiles "$header" "$cc" c c11 || fail "$header does not compile alone as C11"
         compiles "$header" "$cc" c c17 || fail "$header does not compile alone as C17"
         compiles "$header" "$cxx" c++ c++17 || fail "$header does not compile alone as C++17"
-        if "$cc" -M -x c -I "$source/include" "$source/include/$header" | grep -E 'openssl|http_parser|zlib'; then
+        if "$cc" -M -x c -I "$source/include" "$source/include/$header" | grep -E 'openssl|http_parser|zlib|/ares'; then
                 fail "$header includes what only the library may see"
         fi
         [[ $umbrella == *"/$header"* ]] || fail "weir/weir.h does not include $header"

@@ -1,7 +1,7 @@
 #!/bin/bash
 # The library builds without a warning with musl, and programs of the tutorial run with it, the HTTP server among them.
 #
-# The libraries that it needs are those of the system, made for glibc.  http-parser and zlib do not mind.  OpenSSL is linked, but what
+# The libraries that it needs are those of the system, made for glibc.  http-parser, zlib and c-ares do not mind.  OpenSSL is linked, but what
 # it lacks is left out; so these programs use no TLS.
 set -euo pipefail
 
@@ -19,7 +19,7 @@ command -v musl-gcc >/dev/null || fail "musl-gcc is missing: on Debian, apt-get 
 # Headers of the libraries and the kernel, without those of glibc.
 multiarch=$(cc -print-multiarch)
 mkdir "$work/include"
-ln -s /usr/include/{http_parser.h,zlib.h,zconf.h,openssl,linux,asm-generic} "$work/include/"
+ln -s /usr/include/{http_parser.h,ares*.h,zlib.h,zconf.h,openssl,linux,asm-generic} "$work/include/"
 ln -s "/usr/include/$multiarch/asm" "$work/include/"
 # Of OpenSSL's, some lie with the architecture's.
 mkdir "$work/arch"
@@ -34,9 +34,9 @@ libraries=$(dirname "$(cc -print-file-name=libz.a)")
         -DWEIR_BUILD_TESTS=OFF -DWEIR_BUILD_BENCH=OFF -DWEIR_BUILD_TUTORIAL=ON -DWEIR_BUILD_EXAMPLES=OFF -DWEIR_URING=OFF -DWEIR_BROTLI=OFF -DWEIR_ZSTD=OFF -DOPENSSL_USE_STATIC_LIBS=ON \
         -DCMAKE_C_FLAGS="-g0 -idirafter $work/include -idirafter $work/arch" \
         -DCMAKE_EXE_LINKER_FLAGS="-static -Wl,--unresolved-symbols=ignore-all $work/find.o" \
-        -D{OPENSSL,HTTP_PARSER,ZLIB}_INCLUDE_DIR="$work/include" -DZLIB_LIBRARY="$libraries/libz.a" \
+        -D{OPENSSL,HTTP_PARSER,ZLIB,CARES}_INCLUDE_DIR="$work/include" -DZLIB_LIBRARY="$libraries/libz.a" \
         -DOPENSSL_SSL_LIBRARY="$libraries/libssl.a" -DOPENSSL_CRYPTO_LIBRARY="$libraries/libcrypto.a" \
-        -DHTTP_PARSER_LIBRARY="$libraries/libhttp_parser.a" >"$work/said" || fail "$(<"$work/said")"
+        -DHTTP_PARSER_LIBRARY="$libraries/libhttp_parser.a" -DCARES_LIBRARY="$libraries/libcares.a" >"$work/said" || fail "$(<"$work/said")"
 programs=(02-series 03-named-timer 07-virtual-clock 09-go-tasks 16-graph 19-channel-pipeline)
 "$cmake" --build "$work/build" --parallel "$(nproc)" --target tutorial-01-delay-server "${programs[@]/#/tutorial-}" >"$work/said" 2>&1 ||
         fail "$(tail -40 "$work/said")"

@@ -37,6 +37,7 @@
 #include <weir/pump.h>
 #include <weir/race.h>
 #include <weir/rate.h>
+#include <weir/resolve.h>
 #include <weir/retry.h>
 #include <weir/runtime.h>
 #include <weir/select.h>

@@ -14,4 +14,9 @@ static inline bool weir__is_letter(char c)
         return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
 }
 
+static inline char weir__to_lower(char c)
+{
+        return c >= 'A' && c <= 'Z' ? (char)(c + ('a' - 'A')) : c;
+}
+
 #endif

@@ -230,23 +230,17 @@ explain(int wrong, const char **reason)
         return is_unknown ? -ENOENT : wrong == EAI_AGAIN ? -EAGAIN : -EINVAL;
 }
 
-int
-weir__address_resolve(const struct weir__address *address, bool should_listen, struct weir__socket_address *names, unsigned room,
-                      const char **reason)
+/* Result: as weir__address_resolve. */
+static int
+look_up(const char *host, const char *port, const struct addrinfo *hints, struct weir__socket_address *names, unsigned room,
+        const char **reason)
 {
-        struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_NUMERICSERV | (should_listen ? AI_PASSIVE : 0)};
         struct addrinfo *found;
-        char port[PORT_DIGITS + 1];
         unsigned count = 0;
 
         *reason = NULL;
-        if (address->kind != WEIR__ADDRESS_NAME) {
-                *names = address->name;
-                return 1;
-        }
-        snprintf(port, sizeof port, "%u", (unsigned)address->port);
         errno = 0;
-        int wrong = getaddrinfo(address->host, port, &hints, &found);
+        int wrong = getaddrinfo(host, port, hints, &found);
         if (wrong)
                 return explain(wrong, reason);
         for (const struct addrinfo *each = found; each && count < room; each = each->ai_next, count++) {
@@ -256,6 +250,30 @@ weir__address_resolve(const struct weir__address *address, bool should_listen, s
         }
         freeaddrinfo(found);
         return (int)count;
+}
+
+int
+weir__address_resolve(const struct weir__address *address, bool should_listen, struct weir__socket_address *names, unsigned room,
+                      const char **reason)
+{
+        struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_NUMERICSERV | (should_listen ? AI_PASSIVE : 0)};
+        char port[PORT_DIGITS + 1];
+
+        *reason = NULL;
+        if (address->kind != WEIR__ADDRESS_NAME) {
+                *names = address->name;
+                return 1;
+        }
+        snprintf(port, sizeof port, "%u", (unsigned)address->port);
+        return look_up(address->host, port, &hints, names, room, reason);
+}
+
+int
+weir__address_look_up(const char *host, int family, struct weir__socket_address *names, unsigned room, const char **reason)
+{
+        struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_family = family};
+
+        return look_up(host, NULL, &hints, names, room, reason);
 }
 
 /* -- addresses as the system has them -- */
@@ -284,18 +302,31 @@ weir__socket_same_name(const struct weir__socket_address *one, const struct weir
                memcmp(&six->sin6_addr, &other_six->sin6_addr, sizeof six->sin6_addr) == 0;
 }
 
-static void
-print_v6(const struct sockaddr_in6 *six, char *text, size_t size)
+void
+weir__address_print_host(const struct weir__socket_address *name, char *text, size_t size)
 {
+        const struct sockaddr_in *four = (const struct sockaddr_in *)&name->storage;
+        const struct sockaddr_in6 *six = (const struct sockaddr_in6 *)&name->storage;
         char host[INET6_ADDRSTRLEN], interface[IF_NAMESIZE];
 
-        inet_ntop(AF_INET6, &six->sin6_addr, host, sizeof host);
-        if (!six->sin6_scope_id)
-                snprintf(text, size, "[%s]:%u", host, (unsigned)ntohs(six->sin6_port));
+        if (name->any.sa_family == AF_INET)
+                snprintf(text, size, "%s", inet_ntop(AF_INET, &four->sin_addr, host, sizeof host));
+        else if (inet_ntop(AF_INET6, &six->sin6_addr, host, sizeof host) && !six->sin6_scope_id)
+                snprintf(text, size, "%s", host);
         else if (if_indextoname(six->sin6_scope_id, interface))
-                snprintf(text, size, "[%s%%%s]:%u", host, interface, (unsigned)ntohs(six->sin6_port));
+                snprintf(text, size, "%s%%%s", host, interface);
         else
-                snprintf(text, size, "[%s%%%u]:%u", host, (unsigned)six->sin6_scope_id, (unsigned)ntohs(six->sin6_port));
+                snprintf(text, size, "%s%%%u", host, (unsigned)six->sin6_scope_id);
+}
+
+static void
+print_v6(const struct weir__socket_address *name, char *text, size_t size)
+{
+        const struct sockaddr_in6 *six = (const struct sockaddr_in6 *)&name->storage;
+        char host[INET6_ADDRSTRLEN + IF_NAMESIZE];
+
+        weir__address_print_host(name, host, sizeof host);
+        snprintf(text, size, "[%s]:%u", host, (unsigned)ntohs(six->sin6_port));
 }
 
 static void
@@ -329,7 +360,7 @@ weir__address_print(const struct weir__socket_address *name, char *text, size_t 
                 inet_ntop(AF_INET, &four->sin_addr, host, sizeof host);
                 snprintf(text, size, "%s:%u", host, (unsigned)ntohs(four->sin_port));
                 break;
-        case AF_INET6: print_v6((const struct sockaddr_in6 *)&name->storage, text, size); break;
+        case AF_INET6: print_v6(name, text, size); break;
         case AF_UNIX: print_unix(name, text, size); break;
         default: snprintf(text, size, "an address of family %d", (int)name->any.sa_family);
         }

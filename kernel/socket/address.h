@@ -69,6 +69,9 @@ bool weir__address_take_tls(const char **text, size_t *size);
 int weir__address_resolve(const struct weir__address *address, bool should_listen, struct weir__socket_address *names,
                           unsigned room, const char **reason);
 
+/* The same for the name of a host alone, in one family; 0: in both.  The ports are 0. */
+int weir__address_look_up(const char *host, int family, struct weir__socket_address *names, unsigned room, const char **reason);
+
 /* The port in an address; NULL when it has none. */
 in_port_t *weir__socket_port(struct weir__socket_address *name);
 
@@ -77,5 +80,8 @@ bool weir__socket_same_name(const struct weir__socket_address *one, const struct
 /* Writes an address as weir__address_parse reads it, cut off at `size`.  Bytes that cannot be shown are '?'; the address of a
  * Unix socket without a name is "unix:". */
 void weir__address_print(const struct weir__socket_address *name, char *text, size_t size);
+
+/* The same for an address of IPv4 or IPv6 without its port and brackets. */
+void weir__address_print_host(const struct weir__socket_address *name, char *text, size_t size);
 
 #endif
