@@ -14,6 +14,7 @@ allowed() {
         factory) echo '(factory|kernel|protocol)/.*|weir/(export|time|runtime|task|series|parallel|graph|race|flow|retry|timer|ticker|waitgroup|clock|stats|go|counter|mailbox|conditional|channel|select|guard|rate|semaphore|signal|pool|barrier|promise|watch|topic|debug|trace|metrics)\.h' ;;
         io) echo '(io|factory|kernel)/.*|weir/(export|time|runtime|task|series|fd|go|loop|file|process)\.h' ;;
         net) echo '(net|io|factory|kernel)/.*|protocol/field/peer\.h|weir/.*' ;;
+        client) echo '(client|net|io|factory|kernel|protocol)/.*|weir/.*' ;;
         server) echo '(server|net|io|factory|kernel|protocol)/.*|weir/.*' ;;
         include) echo 'weir/.*' ;;
         tutorial) echo 'weir/.*' ;;
@@ -28,6 +29,7 @@ rooms_of() {
         io) echo 'base file process' ;;
         protocol) echo 'text route message field coding' ;;
         net) echo 'transport datagram upstream resolve stream listen serve protocol' ;;
+        client) echo 'origin wire request call' ;;
         server) echo 'base observe exchange connection operate' ;;
         esac
 }
@@ -53,12 +55,12 @@ includes_of() {
 check() {
         local tree=$1 room file include name failed=0
 
-        for room in kernel protocol factory io net server include tutorial; do
+        for room in kernel protocol factory io net client server include tutorial; do
                 while read -r file; do
                         while read -r include; do
                                 name=${include:1:-1}
                                 case $include in
-                                '<weir/'* | '<kernel/'* | '<protocol/'* | '<factory/'* | '<io/'* | '<server/'* | '"'*)
+                                '<weir/'* | '<kernel/'* | '<protocol/'* | '<factory/'* | '<io/'* | '<client/'* | '<server/'* | '"'*)
                                         [[ $name =~ ^($(allowed $room))$ && $name != *..* ]] &&
                                                 { [[ $name != $room/* ]] || flows_down $room "${file#"$tree/$room/"}" "${name#"$room/"}"; } &&
                                                 continue ;;
@@ -89,17 +91,17 @@ check() {
 # check_sizes TREE: prints each room, file and line of a wrong size.
 check_sizes() (
         cd "$1"
-        find kernel factory io protocol net server -mindepth 1 -maxdepth 1 -type d | sort | while read -r room; do
+        find kernel factory io protocol net client server -mindepth 1 -maxdepth 1 -type d | sort | while read -r room; do
                 count=$(find "$room" -name '*.[ch]' | wc -l)
                 [ "$count" -ge 5 ] || echo "$room has $count files, which is less than 5"
                 [ "$count" -le 15 ] || echo "$room has $count files, which is more than 15"
         done
-        find kernel factory io protocol net server -maxdepth 1 -name '*.[ch]' -printf '%p is in no room\n'
-        find kernel factory io protocol net server include -name '*.[ch]' | sort | while read -r file; do
+        find kernel factory io protocol net client server -maxdepth 1 -name '*.[ch]' -printf '%p is in no room\n'
+        find kernel factory io protocol net client server include -name '*.[ch]' | sort | while read -r file; do
                 count=$(wc -l <"$file")
                 [ "$count" -le 600 ] || echo "$file has $count lines, which is more than 600"
         done
-        find kernel factory io protocol net server include test bench -name '*.[ch]' -exec awk 'length > 130 { print FILENAME }' {} + | sed 's,/.*,,' | sort | uniq -c | while read -r count room; do
+        find kernel factory io protocol net client server include test bench -name '*.[ch]' -exec awk 'length > 130 { print FILENAME }' {} + | sed 's,/.*,,' | sort | uniq -c | while read -r count room; do
                 echo "$room has $count lines above 130 columns"
         done
 )
@@ -139,7 +141,7 @@ found=$(check "$proof" | wc -l || true)
 
 # The same for sizes: a room that is too small and one that is too large, a file outside of the rooms, a long file and a long line.
 rm -r "$proof"
-mkdir -p "$proof"/{kernel/{few,many,fit},factory,io,net,protocol,server,include,test,bench}
+mkdir -p "$proof"/{kernel/{few,many,fit},factory,io,net,client,protocol,server,include,test,bench}
 touch "$proof"/kernel/few/{1..4}.c "$proof"/kernel/many/{1..16}.c "$proof"/kernel/fit/{1..15}.h "$proof"/server/a.c
 seq 600 >"$proof/kernel/fit/1.h"
 seq 601 >"$proof/kernel/fit/2.h"

@@ -7,9 +7,9 @@
  * Each poller has a branch: the connections on it, which only its owner touches.  It publishes how many are idle.  The queue is
  * one for all, under the origin's lock.
  *
- * A connection that becomes idle is published before its owner looks for those who wait; one who waits is in the queue before it
- * looks for idle connections.  So one of the two sees the other (test/model/pool.pml).  The same holds for a place below the limit
- * that becomes free. */
+ * A connection that becomes idle is published before its owner looks for those who wait; one who waits is in the queue before
+ * it looks for idle connections.  So one of the two sees the other (test/model/pool.pml).  The same holds for a place below the
+ * limit that becomes free. */
 #ifndef WEIR_CLIENT_ORIGIN_H
 #define WEIR_CLIENT_ORIGIN_H
 
@@ -39,7 +39,8 @@ struct weir__pooled {
 
 /* What stands above: wire/ has them. */
 struct weir__origin_ops {
-        /* Begins to make a connection.  Its end is weir__pool_dialled or weir__pool_dial_failed.  Result: 0 or a negative errno. */
+        /* Begins to make a connection.  Its end is weir__pool_dialled or weir__pool_dial_failed.
+         * Result: 0 or a negative errno. */
         int (*dial)(struct weir__branch *branch, uint64_t ticket);
         void (*cancel_dials)(struct weir__branch *branch); /* all of the branch */
         void (*close)(struct weir__pooled *connection);    /* an idle one: weir__pool_gone follows */

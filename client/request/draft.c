@@ -10,6 +10,7 @@
 
 #include "client/origin/client.h"
 #include "kernel/observe/log.h"
+#include "protocol/coding/decoder.h"
 #include "protocol/text/bytes.h"
 
 #define USERINFO_MAX 512 /* bytes, decoded */
@@ -189,7 +190,7 @@ weir__draft_compose(struct weir__draft *draft, enum weir__draft_framing framing,
         if (agent && !weir__lines_have(&draft->fields, "User-Agent"))
                 out = put_field(out, "User-Agent", agent);
         if (draft->asks_coding && !weir__lines_have(&draft->fields, "Accept-Encoding"))
-                out = put_field(out, "Accept-Encoding", "gzip");
+                out = put_field(out, "Accept-Encoding", weir__decoder_accept());
         if (upgrade)
                 out = put_field(put(out, "Connection: Upgrade\r\n"), "Upgrade", upgrade);
         out = put(put_framing(out, method, framing, length), "\r\n");

@@ -16,7 +16,7 @@ struct weir__draft {
         char *own_method;             /* or NULL */
         struct weir__lines fields;
         bool is_idempotent;
-        bool asks_coding; /* gzip */
+        bool asks_coding; /* for a body in gzip or another coding, which is taken off */
 
         char *head; /* as it goes out; or NULL */
         size_t head_size;

@@ -3,8 +3,8 @@
  * Threads: set by the owner of the request's poller, whose alarm it is.  Whoever claims the request gives it up.
  * Locks:   the origin's guards `seeker`.
  *
- * A claim comes from any thread, while the alarm may be on its way.  So the limit lies in memory of its own, which the alarm and the
- * request have a reference to. */
+ * A claim comes from any thread, while the alarm may be on its way.  So the limit lies in memory of its own, which the alarm and
+ * the request have a reference to. */
 #include <errno.h>
 #include <stdlib.h>
 

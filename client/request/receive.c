@@ -7,7 +7,6 @@
 
 #include "client/request/request.h"
 #include "client/wire/wire.h"
-#include "protocol/text/bytes.h"
 
 #define ROUND 4096 /* bytes of a body that grows */
 
@@ -45,13 +44,13 @@ append(struct weir__request *request, const char *data, size_t size)
 }
 
 static int
-inflate_piece(struct weir__request *request, const char *data, size_t size)
+decode(struct weir__request *request, const char *data, size_t size)
 {
         char out[16384];
         size_t used, made;
 
         do {
-                int failed = weir__inflater_feed(request->inflater, data, size, &used, out, sizeof out, &made);
+                int failed = weir__decoder_feed(request->decoder, data, size, &used, out, sizeof out, &made);
 
                 if (failed)
                         return failed == -EMSGSIZE ? -E2BIG : failed;
@@ -80,27 +79,28 @@ take_body(struct weir__http_call *call, const char *data, size_t size)
 
         if (request->is_redirected)
                 return throw_away(request, size);
-        return request->inflater ? inflate_piece(request, data, size) : append(request, data, size);
+        return request->decoder ? decode(request, data, size) : append(request, data, size);
 }
 
 /* -- the head -- */
 
-/* Result: 0; -ENOTSUP: it has a coding that was not asked for. */
+/* Result: 0; -ENOTSUP: it has a coding that was not asked for; -ENOMEM. */
 static int
 begin_coding(struct weir__request *request)
 {
         const struct weir_client_config *config = &request->draft.client->config;
-        const struct weir__inflate_limits limits = {config->max_inflated, config->max_ratio};
-        const char *coding = weir__received_field(request->call.received, "Content-Encoding");
+        const struct weir__decoder_limits limits = {config->max_inflated, config->max_ratio};
+        const struct weir__received *received = request->call.received;
+        struct weir__decoder_plan plan = {.count = 0};
+        const char *coding;
+        uint32_t at = 0;
+        int failed = 0;
 
-        if (!request->draft.asks_coding || !coding || request->call.received->end == WEIR__RECEIVED_NOTHING ||
-            WEIR__BYTES_ARE(coding, strlen(coding), "identity") || !coding[0])
+        if (!request->draft.asks_coding || received->end == WEIR__RECEIVED_NOTHING)
                 return 0;
-        bool is_gzip = WEIR__BYTES_ARE(coding, strlen(coding), "gzip") || WEIR__BYTES_ARE(coding, strlen(coding), "x-gzip");
-        if (!is_gzip && !WEIR__BYTES_ARE(coding, strlen(coding), "deflate"))
-                return -ENOTSUP;
-        request->inflater = weir__inflater_new(is_gzip ? WEIR__INFLATE_GZIP : WEIR__INFLATE_DEFLATE, &limits);
-        return request->inflater ? 0 : -ENOMEM;
+        while (!failed && (coding = weir__fields_next(received->fields, received->field_count, "Content-Encoding", &at)))
+                failed = weir__decoder_plan(&plan, coding);
+        return failed ? failed : weir__decoder_new(&plan, &limits, &request->decoder);
 }
 
 static int
@@ -113,7 +113,7 @@ take_head(struct weir__http_call *call)
         if (request->is_redirected)
                 return 0;
         int failed = begin_coding(request);
-        if (failed || request->inflater || received->end != WEIR__RECEIVED_LENGTH)
+        if (failed || request->decoder || received->end != WEIR__RECEIVED_LENGTH)
                 return failed;
         return received->content_length > request->max_body ? -EMSGSIZE : make_room(request, (size_t)received->content_length);
 }
@@ -124,8 +124,8 @@ static void
 forget_response(struct weir__request *request)
 {
         weir__http_call_drop_response(&request->call);
-        weir__inflater_free(request->inflater);
-        request->inflater = NULL;
+        weir__decoder_free(request->decoder);
+        request->decoder = NULL;
         request->body_size = 0;
 }
 
@@ -173,8 +173,7 @@ ended(struct weir__http_call *call, int status, bool may_replay)
                 follow(request);
                 return;
         }
-        if (!status && request->inflater && request->call.received->end != WEIR__RECEIVED_NOTHING &&
-            !weir__inflater_may_end(request->inflater))
+        if (!status && request->decoder && !weir__decoder_may_end(request->decoder))
                 status = -EBADMSG;
         if (request->body)
                 request->body[request->body_size] = '\0';

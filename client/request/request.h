@@ -12,7 +12,7 @@
 #include "client/request/draft.h"
 #include "client/wire/call.h"
 #include "io/base/io_task.h"
-#include "protocol/coding/inflate.h"
+#include "protocol/coding/decoder.h"
 
 #define WEIR__DRAINED ((size_t)64 << 10) /* bytes of a body that nobody wants; of a longer one the connection is closed */
 
@@ -54,8 +54,8 @@ struct weir__request {
         struct weir__late *late; /* while it waits in the queue, if there is a limit */
 
         /* The response. */
-        struct weir__inflater *inflater; /* or NULL */
-        char *body;                      /* malloc; or NULL */
+        struct weir__decoder *decoder; /* or NULL: the body has no coding */
+        char *body;                    /* malloc; or NULL */
         size_t body_size, body_room;
         char *problem; /* in words; or NULL */
 };

@@ -241,7 +241,7 @@ release(struct weir_task *task, bool is_discarded)
 
         (void)is_discarded;
         weir__http_call_drop_response(&request->call);
-        weir__inflater_free(request->inflater);
+        weir__decoder_free(request->decoder);
         drop_visited(request);
         if (request->origin)
                 weir__origin_drop(request->origin);

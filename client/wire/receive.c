@@ -60,7 +60,8 @@ begin_body(struct weir__wire *wire)
         return call->ops->head(call);
 }
 
-/* Reads the first head in the bytes, which begin where it begins.  Returns its size; 0: it is not complete; or a negative errno. */
+/* Reads the first head in the bytes, which begin where it begins.
+ * Result: its size; 0: it is not complete; or a negative errno. */
 static ssize_t
 take_head(struct weir__wire *wire, const char *data, size_t size)
 {
@@ -118,8 +119,8 @@ take_body(struct weir__wire *wire, char *data, size_t size, size_t *used)
         }
 }
 
-/* Takes bytes off the front.  Returns how many were used; the rest waits for more, or for the call to want it.  A failure ends the
- * connection; a complete response ends the call. */
+/* Takes bytes off the front.  Returns how many were used; the rest waits for more, or for the call to want it.  A failure ends
+ * the connection; a complete response ends the call. */
 static size_t
 take(struct weir__wire *wire, char *data, size_t size)
 {

@@ -46,7 +46,7 @@ struct weir_client_config {
         unsigned connections;   /* to one origin, that is scheme, host and port; default: 256 */
         unsigned redirects;     /* that are followed; default: none, and the response is the redirect */
         bool keep_coding;       /* bodies stay as they come, and no coding is asked for.  By default gzip is asked for and
-                                   taken off */
+                                   taken off, and so are br and zstd if the library was built with them */
 
         /* Time limits, each of one stage.  A request that is too late ends with -ETIMEDOUT, and weir_http_problem says in which
          * stage. */
