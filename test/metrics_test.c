@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "kernel/base/clock.h"
+#include "net/upstream/upstream.h"
 #include "server/base/serving.h"
 #include "test/http_client.h"
 #include "test/metrics_fixture.h"
@@ -606,6 +607,38 @@ servers_of_streams_are_listed_beside(void)
         end();
 }
 
+#define MEMBER(name, member) "weir_upstream_" name "{upstream=\"backend\",member=\"" member "\"}"
+
+static void
+members_of_upstreams_are_listed(void)
+{
+        struct weir__picked picked[6];
+
+        CU_ASSERT_PTR_NULL(strstr(look(), "weir_upstream"));
+        weir_upstream *upstream = weir_upstream_new("backend", NULL), *other = weir_upstream_new("other", NULL);
+        weir_upstream_add(upstream, "10.0.0.1:80", NULL);
+        for (unsigned i = 0; i < 6; i++) {
+                CU_ASSERT_EQUAL_FATAL(weir__upstream_pick(upstream, NULL, &picked[i], NULL), 0);
+        }
+        weir_upstream_add(upstream, "unix:/\"\n", NULL);
+        weir_upstream_disable(upstream, "unix:/\"\n");
+        weir_upstream_add(upstream, "10.0.0.2:80", NULL);
+        for (unsigned i = 0; i < 5; i++) {
+                weir__upstream_report(upstream, &picked[i], WEIR__OUTCOME_FAILURE, 1);
+        }
+        CU_ASSERT_EQUAL(value(MEMBER("in_flight", "10.0.0.1:80")), 1);
+        CU_ASSERT_EQUAL(seen(MEMBER("requests_total", "10.0.0.1:80")), 6);
+        CU_ASSERT_EQUAL(seen(MEMBER("failures_total", "10.0.0.1:80")), 5);
+        CU_ASSERT_EQUAL(seen(MEMBER("ejections_total", "10.0.0.1:80")), 1);
+        CU_ASSERT_EQUAL(seen(MEMBER("state", "10.0.0.1:80")), 1);
+        CU_ASSERT_EQUAL(seen(MEMBER("state", "10.0.0.2:80")), 0);
+        CU_ASSERT_EQUAL(seen(MEMBER("state", "unix:/\\\"\\n")), 3);
+        check_form();
+        weir__upstream_report(upstream, &picked[5], WEIR__OUTCOME_SUCCESS, 1);
+        weir_upstream_unref(upstream);
+        weir_upstream_unref(other);
+}
+
 static void
 handshakes_are_counted(void)
 {
@@ -881,6 +914,7 @@ static const struct weir_test tests[] = {
         WEIR_TEST(bytes_are_those_on_the_wire),
         WEIR_TEST(evicted_and_refused_connections_are_counted),
         WEIR_TEST(servers_of_streams_are_listed_beside),
+        WEIR_TEST(members_of_upstreams_are_listed),
         WEIR_TEST(handshakes_are_counted),
         WEIR_TEST(names_of_servers_are_escaped),
         WEIR_TEST(servers_at_one_address_are_told_apart),

@@ -17,6 +17,7 @@ WEIR_BEGIN
  * - A reply is counted when it begins to go out, a reply that is written in pieces at its end.  A
  *   request without a reply has the status WEIR_HTTP_NO_REPLY.
  * - The bytes of a server of streams are counted when a connection closes.
+ * - Members of upstreams are listed while there is an upstream.  They count from when they were added.
  * - weir_lateness_reset does not change the lateness of timers here.  A lateness that is up to 1/16
  *   below a bound may be counted above it.
  *

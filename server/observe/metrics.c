@@ -23,6 +23,7 @@
 #include "kernel/loop/pollers.h"
 #include "kernel/sched/share.h"
 #include "net/serve/counts.h"
+#include "net/upstream/upstream.h"
 #include "server/base/serving.h"
 
 #define NSEC_A_SECOND 1000000000
@@ -42,13 +43,14 @@ single(struct weir__sink *sink, const char *name, const char *type, const char *
         weir__sink_printf(sink, "%s %lld\n", name, (long long)value);
 }
 
-/* The value is of visible ASCII. */
 static void
 label(struct weir__sink *sink, const char *name, const char *value)
 {
         weir__sink_printf(sink, "%s=\"", name);
         for (; *value; value++) {
-                if (*value == '\\' || *value == '"')
+                if (*value == '\n')
+                        weir__sink_text(sink, "\\n");
+                else if (*value == '\\' || *value == '"')
                         weir__sink_printf(sink, "\\%c", *value);
                 else
                         weir__sink_write(sink, value, 1);
@@ -301,6 +303,76 @@ write_held(struct weir__sink *sink)
         seconds(sink, (uint64_t)oldest);
 }
 
+/* -- upstreams: nothing without one -- */
+
+static uint64_t
+in_flight_of(const struct weir_member_info *member)
+{
+        return member->in_flight;
+}
+
+static uint64_t
+requests_of(const struct weir_member_info *member)
+{
+        return member->requests;
+}
+
+static uint64_t
+failures_of(const struct weir_member_info *member)
+{
+        return member->failures;
+}
+
+static uint64_t
+ejections_of(const struct weir_member_info *member)
+{
+        return member->ejections;
+}
+
+static uint64_t
+state_of(const struct weir_member_info *member)
+{
+        return member->state;
+}
+
+static const struct {
+        const char *name, *type, *help;
+        uint64_t (*value)(const struct weir_member_info *member);
+} of_members[] = {
+        {"weir_upstream_in_flight", "gauge", "Requests of a member of an upstream that have not ended.", in_flight_of},
+        {"weir_upstream_requests_total", "counter", "Requests that a member was given.", requests_of},
+        {"weir_upstream_failures_total", "counter", "Of these, those that have failed.", failures_of},
+        {"weir_upstream_ejections_total", "counter", "How often a member was ejected because it has failed.", ejections_of},
+        {"weir_upstream_state", "gauge", "0: it is used; 1: it is ejected; 2: it is probed; 3: it is disabled.", state_of},
+};
+
+static void
+write_members(struct weir__sink *sink, struct weir_upstream *upstream, size_t metric)
+{
+        struct weir_member_info member = {.size = sizeof member};
+
+        for (size_t i = 0; weir_upstream_member(upstream, i, &member) == 0; i++) {
+                weir__sink_printf(sink, "%s{", of_members[metric].name);
+                label(sink, "upstream", weir__upstream_name(upstream));
+                weir__sink_text(sink, ",");
+                label(sink, "member", member.address);
+                weir__sink_printf(sink, "} %llu\n", (unsigned long long)of_members[metric].value(&member));
+        }
+}
+
+static void
+write_upstreams(struct weir__sink *sink)
+{
+        struct weir_upstream *first = weir__upstream_next(NULL);
+
+        for (size_t i = 0; i < sizeof of_members / sizeof *of_members && first; i++) {
+                describe(sink, of_members[i].name, of_members[i].type, of_members[i].help);
+                for (struct weir_upstream *each = NULL; (each = weir__upstream_next(each));)
+                        write_members(sink, each, i);
+        }
+        weir_upstream_unref(first);
+}
+
 /* -- all of it -- */
 
 static void
@@ -319,6 +391,7 @@ write_all(struct weir__sink *sink, const struct weir__serving_report *servers, s
         write_totals(sink, servers, count);
         write_requests(sink, servers, count);
         write_stream_totals(sink, streams, stream_count);
+        write_upstreams(sink);
 }
 
 int
