@@ -3,8 +3,8 @@
  * Threads: the owner of the poller; a channel that no poller has adopted is its maker's.
  * Locks:   none.
  *
- * This is the only file that knows c-ares.  c-ares calls back out of its own functions, where nothing of the channel may be freed.
- * So its callbacks only hand replies over, and weir__dns_settle does the rest behind each call.
+ * This is the only file that knows c-ares.  c-ares calls back out of its own functions, where nothing of the channel may be
+ * freed.  So its callbacks only hand replies over, and weir__dns_settle does the rest behind each call.
  *
  * The sockets are made here (ares_set_socket_functions), for three reasons.  A socket that the poller cannot watch is a socket
  * that could not be made, so c-ares goes on with the next server.  The sender of the last bytes is known, so a problem can name

@@ -28,4 +28,18 @@ struct weir_tls *weir__tls_default(void);
 /* The same, if they were read already; else NULL.  Any thread. */
 struct weir_tls *weir__tls_default_now(void);
 
+/* -- roots.c: the default settings for those who must not block.  Owner of the poller -- */
+
+struct weir__roots_job;
+
+/* A wait for the default settings, in the struct of whoever waits. */
+struct weir__roots_wait {
+        void (*read)(struct weir__roots_wait *wait, struct weir_tls *tls, int failed); /* a reference, or NULL and why */
+        struct weir__roots_job *job; /* NULL: it does not wait */
+};
+
+/* Has them read on the executor.  Result: 0: `read` is called later, unless the wait is left; or a negative errno. */
+int weir__roots_begin(struct weir__roots_wait *wait, unsigned poller);
+void weir__roots_leave(struct weir__roots_wait *wait); /* nothing happens if it does not wait */
+
 #endif
