@@ -28,7 +28,7 @@ rooms_of() {
         factory) echo 'names task timer sync flow graph channel inspect' ;;
         io) echo 'base file process' ;;
         protocol) echo 'text route message field coding' ;;
-        net) echo 'transport datagram upstream resolve stream listen serve protocol' ;;
+        net) echo 'transport datagram upstream resolve stream connect listen serve protocol' ;;
         client) echo 'origin wire request call' ;;
         server) echo 'base observe exchange connection operate' ;;
         esac

@@ -15,7 +15,7 @@
 #include "kernel/runtime/runtime.h"
 #include "kernel/socket/address.h"
 #include "net/resolve/resolve.h"
-#include "net/stream/attempts.h"
+#include "net/connect/attempts.h"
 #include "net/stream/secure.h"
 #include "net/stream/stream.h"
 

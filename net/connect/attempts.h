@@ -1,4 +1,4 @@
-/* net/stream/attempts.h: attempts to connect to the addresses of a name, side by side.  Source: RFC 8305. */
+/* net/connect/attempts.h: attempts to connect to the addresses of a name, side by side.  Source: RFC 8305. */
 #ifndef WEIR_NET_ATTEMPTS_H
 #define WEIR_NET_ATTEMPTS_H
 

@@ -8,7 +8,7 @@
  * Locks:   none.
  *
  * A Unix socket without room is tried again, by the same timer. */
-#include "net/stream/attempts.h"
+#include "net/connect/attempts.h"
 
 #include <errno.h>
 #include <stdlib.h>
