@@ -27,6 +27,7 @@ be_over(struct weir_http_call *self, int status)
         self->status = status;
         if (status && !self->has_head)
                 weir__client_count(self->draft.client, WEIR__CLIENT_FAILED);
+        weir__target_report(&self->target, status, self->has_head ? self->call.received->status : 0);
         weir__call_end_tasks(self);
 }
 
@@ -194,9 +195,7 @@ static const struct weir__work_ops granted_ops = {.run = run_granted};
 static int
 prepare(struct weir_http_call *self)
 {
-        const weir_url *url = self->draft.url;
-
-        self->origin = weir__client_origin(self->draft.client, strcmp(weir_url_scheme(url), "https") == 0, weir_url_address(url));
+        self->origin = weir__target_origin(&self->target, &self->draft);
         if (!self->origin)
                 return -ENOMEM;
         int failed = weir__draft_authorize(&self->draft);

@@ -11,6 +11,7 @@
 
 #include "client/origin/origin.h"
 #include "client/request/draft.h"
+#include "client/request/target.h"
 #include "client/wire/call.h"
 #include "io/base/io_task.h"
 
@@ -35,6 +36,7 @@ struct weir_http_call {
 
         /* Its maker's until the first task has started. */
         struct weir__draft draft;
+        struct weir__target target;
         int fault;       /* of a function that has changed it */
         bool is_framed;  /* `framing` was said */
         uint8_t framing; /* enum weir__draft_framing */

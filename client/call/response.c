@@ -62,9 +62,12 @@ weir_http_call_problem(const weir_http_call *call)
 {
         struct weir_http_call *self = (struct weir_http_call *)call;
 
-        if (!self || !self->status)
+        int status = !self ? 0 : self->status ? self->status : self->fault;
+
+        if (!status)
                 return NULL;
-        char *made = weir__client_words(&self->draft, &self->call, self->status, self->seeker.problem);
+        char *made = weir__client_words(&self->draft, &self->call, status,
+                                        self->target.reason ? self->target.reason : self->seeker.problem);
         weir__lock(&self->lock);
         if (!self->problem) {
                 self->problem = made;
@@ -73,5 +76,5 @@ weir_http_call_problem(const weir_http_call *call)
         const char *problem = self->problem;
         weir__unlock(&self->lock);
         free(made);
-        return problem ? problem : weir_strerror(self->status);
+        return problem ? problem : weir_strerror(status);
 }

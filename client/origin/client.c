@@ -16,7 +16,7 @@
 #include "protocol/text/bytes.h"
 
 #define CONNECTIONS      256
-#define CONNECT_LIMIT    WEIR_SEC(10)
+#define CONNECT_LIMIT    WEIR_SEC(10) /* of each stage of a connect */
 #define SEND_LIMIT       WEIR_SEC(30)
 #define FIRST_BYTE_LIMIT WEIR_SEC(60)
 #define BETWEEN_LIMIT    WEIR_SEC(60)
@@ -96,7 +96,9 @@ set_defaults(struct weir_client_config *config)
 {
 #define DEFAULT(field, value) config->field = config->field ? config->field : (value)
         DEFAULT(connections, CONNECTIONS);
+        DEFAULT(resolve_limit, CONNECT_LIMIT);
         DEFAULT(connect_limit, CONNECT_LIMIT);
+        DEFAULT(handshake_limit, CONNECT_LIMIT);
         DEFAULT(send_limit, SEND_LIMIT);
         DEFAULT(first_byte_limit, FIRST_BYTE_LIMIT);
         DEFAULT(between_limit, BETWEEN_LIMIT);
@@ -119,8 +121,9 @@ fault_of(const struct weir_client_config *config)
 
         if (config->size != sizeof *config)
                 return "expected WEIR_CLIENT_CONFIG_DEFAULT as the initializer";
-        if (config->connect_limit < 0 || config->send_limit < 0 || config->first_byte_limit < 0 || config->between_limit < 0 ||
-            config->limit < 0 || config->idle_limit < 0 || config->age_limit < 0)
+        if (config->resolve_limit < 0 || config->connect_limit < 0 || config->handshake_limit < 0 || config->send_limit < 0 ||
+            config->first_byte_limit < 0 || config->between_limit < 0 || config->limit < 0 || config->idle_limit < 0 ||
+            config->age_limit < 0)
                 return "a time limit is negative: expected 0, a duration or WEIR_FOREVER";
         if (agent && weir__bytes_span(agent, strlen(agent), WEIR__BYTE_VALUE) < strlen(agent))
                 return "user_agent: expected the value of a field";

@@ -33,6 +33,7 @@ free_origin(struct weir__origin *origin)
         struct weir_client *client = origin->client;
 
         free(origin->address);
+        free(origin->tls_name);
         free(origin->name);
         free(origin);
         weir__client_drop(client);
@@ -61,10 +62,29 @@ weir__origin_drop(struct weir__origin *origin)
 
 /* -- the table -- */
 
-static uint64_t
-hash_of(const struct weir_client *client, bool is_secure, const char *address)
+/* What an origin is found by. */
+struct key {
+        uint64_t hash;
+        bool is_secure;
+        const char *address, *tls_name; /* the last may be NULL */
+};
+
+static struct key
+key_of(const struct weir_client *client, bool is_secure, const char *address, const char *tls_name)
 {
-        return weir__siphash(client->key, address, strlen(address)) ^ (is_secure ? 1 : 0);
+        uint64_t hash = weir__siphash(client->key, address, strlen(address));
+
+        if (!is_secure)
+                return (struct key){hash, false, address, NULL};
+        if (tls_name)
+                hash ^= weir__siphash(client->key, tls_name, strlen(tls_name)) << 1;
+        return (struct key){~hash, true, address, tls_name};
+}
+
+static bool
+is_same_text(const char *one, const char *other)
+{
+        return one && other ? strcmp(one, other) == 0 : one == other;
 }
 
 static struct weir__list *
@@ -93,21 +113,34 @@ grow(struct weir_client *client)
 }
 
 static struct weir__origin *
-find(const struct weir_client *client, uint64_t hash, bool is_secure, const char *address)
+find(const struct weir_client *client, const struct key *key)
 {
-        struct weir__list *bucket = client->buckets ? bucket_of(client, hash) : NULL;
+        struct weir__list *bucket = client->buckets ? bucket_of(client, key->hash) : NULL;
 
         for (struct weir__link *link = bucket ? weir__list_first(bucket) : NULL; link; link = weir__list_next(bucket, link)) {
                 struct weir__origin *origin = origin_of(link);
 
-                if (origin->hash == hash && origin->is_secure == is_secure && strcmp(origin->address, address) == 0)
+                if (origin->hash == key->hash && origin->is_secure == key->is_secure &&
+                    is_same_text(origin->address, key->address) && is_same_text(origin->tls_name, key->tls_name))
                         return origin;
         }
         return NULL;
 }
 
+static bool
+set_texts(struct weir__origin *origin, const struct key *key)
+{
+        const char *name = key->tls_name ? key->tls_name : key->address;
+
+        origin->address = strdup(key->address);
+        origin->tls_name = key->tls_name ? strdup(key->tls_name) : NULL;
+        if (asprintf(&origin->name, "%s://%s", key->is_secure ? "https" : "http", name) < 0)
+                origin->name = NULL;
+        return origin->address && origin->name && (!key->tls_name || origin->tls_name);
+}
+
 static struct weir__origin *
-make(struct weir_client *client, const struct weir__origin_ops *ops, uint64_t hash, bool is_secure, const char *address)
+make(struct weir_client *client, const struct weir__origin_ops *ops, const struct key *key)
 {
         static const struct weir__work_ops look_ops = {.run = weir__pool_run_look};
         unsigned pollers = weir__pollers_count();
@@ -116,10 +149,11 @@ make(struct weir_client *client, const struct weir__origin_ops *ops, uint64_t ha
         if (!origin)
                 return NULL;
         atomic_init(&origin->references, 1);
+        weir__client_keep(client);
         origin->client = client;
         origin->ops = ops;
-        origin->hash = hash;
-        origin->is_secure = is_secure;
+        origin->hash = key->hash;
+        origin->is_secure = key->is_secure;
         origin->branch_count = pollers;
         weir__lock_init(&origin->lock, WEIR__RANK_LEAF);
         for (unsigned i = 0; i < pollers; i++) {
@@ -127,21 +161,17 @@ make(struct weir_client *client, const struct weir__origin_ops *ops, uint64_t ha
                 origin->branches[i].poller = (uint8_t)i;
                 origin->branches[i].look.ops = &look_ops;
         }
-        origin->address = strdup(address);
-        if (!origin->address || asprintf(&origin->name, "%s://%s", is_secure ? "https" : "http", address) < 0) {
-                free(origin->address);
-                free(origin);
-                return NULL;
-        }
-        weir__client_keep(client);
-        return origin;
+        if (set_texts(origin, key))
+                return origin;
+        free_origin(origin);
+        return NULL;
 }
 
 /* Under the lock.  An origin of an earlier runtime has another number of branches, perhaps; its connections are gone. */
 static struct weir__origin *
-find_usable(struct weir_client *client, uint64_t hash, bool is_secure, const char *address)
+find_usable(struct weir_client *client, const struct key *key)
 {
-        struct weir__origin *origin = find(client, hash, is_secure, address);
+        struct weir__origin *origin = find(client, key);
 
         if (!origin || origin->branch_count == weir__pollers_count())
                 return origin;
@@ -151,20 +181,21 @@ find_usable(struct weir_client *client, uint64_t hash, bool is_secure, const cha
 }
 
 struct weir__origin *
-weir__origin_of(struct weir_client *client, const struct weir__origin_ops *ops, bool is_secure, const char *address)
+weir__origin_of(struct weir_client *client, const struct weir__origin_ops *ops, bool is_secure, const char *address,
+                const char *tls_name)
 {
-        uint64_t hash = hash_of(client, is_secure, address);
+        const struct key key = key_of(client, is_secure, address, tls_name);
         struct weir__origin *origin, *made = NULL;
 
         for (;;) {
                 weir__lock(&client->lock);
-                origin = find_usable(client, hash, is_secure, address);
+                origin = find_usable(client, &key);
                 if (origin)
                         weir__origin_keep(origin);
                 else if (made && client->origin_count >= client->bucket_count)
                         grow(client);
                 if (!origin && made && client->buckets) {
-                        weir__list_append(bucket_of(client, hash), &made->link);
+                        weir__list_append(bucket_of(client, key.hash), &made->link);
                         client->origin_count++;
                         origin = made;
                         made = NULL;
@@ -172,7 +203,7 @@ weir__origin_of(struct weir_client *client, const struct weir__origin_ops *ops, 
                 weir__unlock(&client->lock);
                 if (origin || made)
                         break;
-                made = make(client, ops, hash, is_secure, address);
+                made = make(client, ops, &key);
                 if (!made)
                         return NULL;
         }

@@ -99,7 +99,8 @@ struct weir__origin {
         const struct weir__origin_ops *ops;
         uint64_t hash;
         bool is_secure;
-        char *address;         /* "host:port" */
+        char *address;         /* as weir_connect_new takes it */
+        char *tls_name;        /* that the certificate must have; NULL: the host of the address */
         char *name;            /* "https://host:port", for people */
         unsigned branch_count; /* pollers of the runtime in which it was made */
 
@@ -116,9 +117,9 @@ struct weir__origin {
 
 /* -- origin.c: any thread -- */
 
-/* Finds or makes the origin.  Result: a reference; NULL when out of memory.  While the runtime is up. */
+/* Finds or makes the origin; `tls_name` may be NULL.  Result: a reference; NULL when out of memory.  While the runtime is up. */
 struct weir__origin *weir__origin_of(struct weir_client *client, const struct weir__origin_ops *ops, bool is_secure,
-                                     const char *address);
+                                     const char *address, const char *tls_name);
 void weir__origin_keep(struct weir__origin *origin);
 void weir__origin_drop(struct weir__origin *origin);
 void weir__origin_describe(struct weir__origin *origin, char *out, size_t room);       /* "https://x (256 busy, 12 wait)" */

@@ -214,3 +214,19 @@ weir_http_request_set_idempotent(weir_task *task, bool is_idempotent)
         request->draft.is_idempotent = is_idempotent;
         return 0;
 }
+
+int
+weir_http_request_set_key(weir_task *task, const void *key, size_t size)
+{
+        struct weir__request *request = weir__request_of(task);
+
+        if (!request)
+                return -EINVAL;
+        char *copy = key && size ? malloc(size) : NULL;
+        if (!copy)
+                return note(request, key && size ? -ENOMEM : -EINVAL);
+        free(request->target.key);
+        request->target.key = memcpy(copy, key, size);
+        request->target.key_size = size;
+        return 0;
+}

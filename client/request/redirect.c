@@ -79,13 +79,32 @@ find_target(struct weir__request *request, weir_url **target)
         return has_scheme(request->draft.url, "https") && has_scheme(*target, "http") ? -EACCES : 0;
 }
 
+static bool
+is_same_origin(const weir_url *one, const weir_url *other)
+{
+        return strcmp(weir_url_scheme(one), weir_url_scheme(other)) == 0 &&
+               strcmp(weir_url_host_field(one), weir_url_host_field(other)) == 0;
+}
+
+/* With a reference.  A server does not choose among the upstreams of the program: for a redirect their names are hosts. */
+static struct weir__origin *
+find_origin(const struct weir__request *request, const weir_url *target, bool is_same)
+{
+        struct weir__origin *origin = request->origin;
+
+        if (!is_same)
+                return weir__client_origin(request->draft.client, has_scheme(target, "https"), weir_url_address(target), NULL);
+        weir__origin_keep(origin);
+        return origin;
+}
+
 /* The present place is kept: a dump may be looking at it. */
 static int
 go_to(struct weir__request *request, weir_url *target)
 {
         struct weir__origin *from = request->origin;
-        struct weir__origin *to = weir__client_origin(request->draft.client, has_scheme(target, "https"),
-                                                      weir_url_address(target));
+        bool is_same = is_same_origin(request->draft.url, target);
+        struct weir__origin *to = find_origin(request, target, is_same);
         struct weir__visited *visited = malloc(sizeof *visited);
 
         if (!to || !visited) {
@@ -98,8 +117,10 @@ go_to(struct weir__request *request, weir_url *target)
         request->visited = visited;
         request->draft.url = target;
         request->origin = to;
-        if (to != from)
+        if (!is_same) {
+                weir__target_report(&request->target, 0, request->call.received->status);
                 drop_secrets(request);
+        }
         return 0;
 }
 

@@ -10,6 +10,7 @@
 
 #include "client/origin/origin.h"
 #include "client/request/draft.h"
+#include "client/request/target.h"
 #include "client/wire/call.h"
 #include "io/base/io_task.h"
 #include "protocol/coding/decoder.h"
@@ -39,6 +40,7 @@ struct weir__request {
 
         /* Its maker's, then the owner's.  A dump may read `origin`. */
         struct weir__draft draft;
+        struct weir__target target;
         _Atomic(struct weir__origin *) origin; /* a reference; NULL before its first try */
         struct weir__visited *visited;
         char *content; /* the request's body: COPY: its own; LENT: the program's */

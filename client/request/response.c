@@ -92,6 +92,7 @@ weir_http_problem(const weir_task *task)
         if (!request || !task->status)
                 return NULL;
         if (!request->problem)
-                request->problem = weir__client_words(&request->draft, &request->call, task->status, request->seeker.problem);
+                request->problem = weir__client_words(&request->draft, &request->call, task->status,
+                                                      request->target.reason ? request->target.reason : request->seeker.problem);
         return request->problem ? request->problem : weir_strerror(task->status);
 }

@@ -125,10 +125,7 @@ weir__request_seek(struct weir__request *request)
 static int
 begin(struct weir__request *request)
 {
-        const weir_url *url = request->draft.url;
-        bool is_secure = strcmp(weir_url_scheme(url), "https") == 0;
-
-        request->origin = weir__client_origin(request->draft.client, is_secure, weir_url_address(url));
+        request->origin = weir__target_origin(&request->target, &request->draft);
         if (!request->origin)
                 return -ENOMEM;
         request->call.late_at = request->limit == WEIR_FOREVER ? WEIR_FOREVER
@@ -204,12 +201,13 @@ settle(struct weir__io_task *io, int verdict)
         struct weir__request *request = (struct weir__request *)io;
         struct weir__pooled *connection = request->seeker.connection;
 
-        (void)verdict;
         request->seeker.connection = NULL;
         if (connection && weir__wire_claim(weir__wire_of(connection)))
                 weir__pool_put(connection);
         if (request->seeker.failure)
                 weir__http_call_set_stage(&request->call, request->seeker.stage);
+        weir__target_report(&request->target, verdict ? verdict : io->task.status,
+                            request->call.received ? request->call.received->status : 0);
 }
 
 static void
@@ -219,6 +217,7 @@ start(struct weir_task *task)
 
         request->seeker.ops = &seeker_ops;
         request->call.ops = &weir__request_call_ops;
+        request->seeker.failure = weir__target_choose(&request->target, &request->draft);
         task->poller = (uint8_t)weir__worker_home_poller();
         weir__io_start(task);
 }
@@ -240,6 +239,7 @@ release(struct weir_task *task, bool is_discarded)
         struct weir__request *request = (struct weir__request *)task;
 
         (void)is_discarded;
+        weir__target_report(&request->target, -ECANCELED, 0);
         weir__http_call_drop_response(&request->call);
         weir__decoder_free(request->decoder);
         drop_visited(request);
@@ -248,6 +248,7 @@ release(struct weir_task *task, bool is_discarded)
         if (request->content_kind == WEIR__BODY_COPY)
                 free(request->content);
         free(request->body);
+        free(request->target.key);
         free(request->problem);
         free(request->seeker.problem);
         weir__draft_done(&request->draft);

@@ -18,6 +18,7 @@
 #include "kernel/base/phase.h"
 #include "kernel/runtime/runtime.h"
 #include "kernel/worker/deliver.h"
+#include "net/connect/connect.h"
 
 struct dial {
         struct weir__link link;      /* in the branch's dials */
@@ -29,8 +30,9 @@ struct dial {
         /* The series', then the owner's. */
         struct weir_stream *stream;
         int status;
-        uint8_t stage;
         char *problem;
+
+        _Atomic uint8_t stage; /* enum weir__connect_stage; the connect's, relaxed */
 };
 
 /* -- the callbacks of the series -- */
@@ -54,11 +56,19 @@ connected(weir_task *connect, void *context)
 
         dial->status = weir_task_status(connect);
         dial->stream = weir_connect_take_stream(connect);
-        dial->stage = WEIR_HTTP_CONNECTING;
         dial->problem = problem ? strdup(problem) : NULL;
 }
 
 /* -- the owner -- */
+
+/* The stages of a connect are stages of requests. */
+static uint8_t
+stage_of(const struct dial *dial)
+{
+        _Static_assert(WEIR_HTTP_RESOLVING + WEIR__CONNECT_CONNECTING == WEIR_HTTP_CONNECTING, "in the same order");
+        _Static_assert(WEIR_HTTP_RESOLVING + WEIR__CONNECT_HANDSHAKE == WEIR_HTTP_HANDSHAKE, "in the same order");
+        return (uint8_t)(WEIR_HTTP_RESOLVING + atomic_load_explicit(&dial->stage, memory_order_relaxed));
+}
 
 static void
 dial_free(struct dial *dial)
@@ -93,7 +103,7 @@ run(struct weir__work *work)
 
                 dial->problem = NULL;
                 weir__link_remove(&dial->link);
-                weir__pool_dial_failed(branch, dial->ticket, failed, dial->stage, problem);
+                weir__pool_dial_failed(branch, dial->ticket, failed, stage_of(dial), problem);
         }
         dial_free(dial);
 }
@@ -101,7 +111,7 @@ run(struct weir__work *work)
 static const struct weir__work_ops dial_ops = {.run = run};
 
 static weir_task *
-make_connect(struct dial *dial)
+new_connect(struct dial *dial)
 {
         const struct weir__origin *origin = dial->branch->origin;
         struct weir_tls *tls = origin->client->config.tls;
@@ -110,7 +120,7 @@ make_connect(struct dial *dial)
         if (!origin->is_secure)
                 return weir_connect_new(origin->address, connected, dial);
         if (tls)
-                return weir_connect_tls_new(origin->address, tls, NULL, connected, dial);
+                return weir_connect_tls_new(origin->address, tls, origin->tls_name, connected, dial);
         if (asprintf(&address, "tls:%s", origin->address) < 0)
                 return NULL;
         weir_task *connect = weir_connect_new(address, connected, dial);
@@ -118,17 +128,33 @@ make_connect(struct dial *dial)
         return connect;
 }
 
+static weir_task *
+make_connect(struct dial *dial)
+{
+        const struct weir_client_config *config = &dial->branch->origin->client->config;
+        const struct weir__connect_wishes wishes = {.limits = {[WEIR__CONNECT_RESOLVING] = config->resolve_limit,
+                                                               [WEIR__CONNECT_CONNECTING] = config->connect_limit,
+                                                               [WEIR__CONNECT_HANDSHAKE] = config->handshake_limit},
+                                                    .stage = &dial->stage,
+                                                    .name = dial->branch->origin->tls_name,
+                                                    .offers_http = true};
+        weir_task *connect = new_connect(dial);
+
+        if (weir__connect_wish(connect, &wishes) == 0)
+                return connect;
+        weir_task_dismiss(connect);
+        return NULL;
+}
+
 /* Starts the series.  Result: 0 or a negative errno. */
 static int
 start(struct dial *dial)
 {
         weir_series *series = weir_series_new(series_ended, dial);
-        weir_nsec limit = dial->branch->origin->client->config.connect_limit;
 
         if (!series)
                 return -ENOMEM;
-        int failed = limit == WEIR_FOREVER ? 0 : weir_series_set_deadline(series, limit);
-        failed = failed ? failed : weir_series_push(series, make_connect(dial));
+        int failed = weir_series_push(series, make_connect(dial));
         if (failed) {
                 weir_series_dismiss(series);
                 return failed;
@@ -147,7 +173,9 @@ weir__client_dial(struct weir__branch *branch, uint64_t ticket)
                 free(dial);
                 return failed;
         }
-        *dial = (struct dial){.branch = branch, .work.ops = &dial_ops, .ticket = ticket, .stage = WEIR_HTTP_CONNECTING};
+        dial->branch = branch;
+        dial->work.ops = &dial_ops;
+        dial->ticket = ticket;
         weir__origin_keep(branch->origin);
         weir__list_append(&branch->dials, &dial->link);
         failed = start(dial);
@@ -169,5 +197,5 @@ weir__client_dial_stage(const struct weir__branch *branch)
 {
         const struct weir__link *link = weir__list_first(&branch->dials);
 
-        return link ? weir__container_of(link, struct dial, link)->stage : WEIR_HTTP_QUEUED;
+        return link ? stage_of(weir__container_of(link, struct dial, link)) : WEIR_HTTP_QUEUED;
 }

@@ -50,7 +50,9 @@ struct weir_client_config {
 
         /* Time limits, each of one stage.  A request that is too late ends with -ETIMEDOUT, and weir_http_problem says in which
          * stage. */
-        weir_nsec connect_limit;    /* to find the address and to connect, with TLS; default: 10 s */
+        weir_nsec resolve_limit;    /* to look a name up; default: 10 s */
+        weir_nsec connect_limit;    /* until one of its addresses is connected; default: 10 s */
+        weir_nsec handshake_limit;  /* of TLS; default: 10 s */
         weir_nsec send_limit;       /* while the server takes nothing of the request; default: 30 s */
         weir_nsec first_byte_limit; /* from the end of the request to the head of the response; default: 60 s */
         weir_nsec between_limit;    /* in the response, between bytes; default: 60 s */
@@ -165,10 +167,10 @@ WEIR_API int weir_http_request_set_body(weir_task *request, const void *data, si
 WEIR_API int weir_http_request_lend_body(weir_task *request, const void *data, size_t size, const char *type);
 WEIR_API int weir_http_request_set_body_file(weir_task *request, int file, uint64_t offset, uint64_t size, const char *type);
 
-/* Which limit, as in struct weir_client_config. */
+/* Which limit, as in struct weir_client_config.  Those of making a connection belong to the client: what is made for one request
+ * may serve another. */
 enum weir_http_limit {
-        WEIR_HTTP_LIMIT_CONNECT = 0,
-        WEIR_HTTP_LIMIT_SEND,
+        WEIR_HTTP_LIMIT_SEND = 0,
         WEIR_HTTP_LIMIT_FIRST_BYTE,
         WEIR_HTTP_LIMIT_BETWEEN,
         WEIR_HTTP_LIMIT_WHOLE,
@@ -197,6 +199,13 @@ WEIR_API int weir_http_request_set_max_body(weir_task *request, size_t max);
  *
  * Result:  0; -EINVAL for another task. */
 WEIR_API int weir_http_request_set_idempotent(weir_task *request, bool is_idempotent);
+
+/* What chooses the member of an upstream with the policy WEIR_UPSTREAM_HASH (weir/upstream.h).  Others do not look at
+ * it, unless a function of the program does.
+ *
+ * Owner:   the bytes are copied.
+ * Result:  0; -EINVAL: another task, or no bytes; -ENOMEM. */
+WEIR_API int weir_http_request_set_key(weir_task *request, const void *key, size_t size);
 
 /* -- responses; inside the task's callback -- */
 

@@ -47,6 +47,9 @@ struct weir__tls *weir__tls_new(struct weir__tls_context *context, int fd);
  * Result: 0; -EINVAL for a missing or invalid host, and for a server's context; -ENOMEM. */
 int weir__tls_new_client(struct weir__tls **tls, struct weir__tls_context *context, int fd, const char *host);
 
+/* Before the handshake of a client: offers HTTP/1.1 as the protocol (ALPN), unless its settings have protocols. */
+void weir__tls_offer_http(struct weir__tls *tls);
+
 /* Before the handshake of a client: offers a session of that host and address, if one is kept, and keeps those that the server
  * gives.  The address is any text, such as "host:port".  The server may refuse the session: then the handshake is a full one.
  * Without memory, and with an SSL_CTX of the program, all handshakes are. */

@@ -135,3 +135,12 @@ weir__tls_set_host(SSL *ssl, const char *host)
                 ERR_clear_error();
         return is_set ? 0 : -ENOMEM;
 }
+
+void
+weir__tls_offer_http(struct weir__tls *tls)
+{
+        static const unsigned char http[] = "\x08http/1.1";
+
+        if (!tls->context->protocols) /* without memory nothing is offered, and the server assumes it */
+                (void)SSL_set_alpn_protos(tls->ssl, http, sizeof http - 1);
+}

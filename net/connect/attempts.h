@@ -29,12 +29,12 @@ struct weir__attempts {
         struct weir__socket_address *names; /* malloc */
         unsigned count, next;               /* of the names */
         struct weir__list running;
-        struct weir__attempt first;         /* most connects need no other */
-        struct weir__attempt_timer *timer;  /* NULL: it is not set */
-        weir_nsec again_after;              /* while a Unix socket has no room */
-        int failed;                         /* how the last one has failed */
-        unsigned last;                      /* of the names: the last one that has failed, or has connected */
-        struct weir_stream *stream;         /* the one that has connected; a use, without a holder */
+        struct weir__attempt first;        /* most connects need no other */
+        struct weir__attempt_timer *timer; /* NULL: it is not set */
+        weir_nsec again_after;             /* while a Unix socket has no room */
+        int failed;                        /* how the last one has failed */
+        unsigned last;                     /* of the names: the last one that has failed, or has connected */
+        struct weir_stream *stream;        /* the one that has connected; a use, without a holder */
 };
 
 /* Sets the addresses, of which those of both families take turns.  `port` is in the host's order; 0: as in the addresses.  Result: 0

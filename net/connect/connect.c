@@ -16,6 +16,7 @@
 #include "kernel/socket/address.h"
 #include "net/resolve/resolve.h"
 #include "net/connect/attempts.h"
+#include "net/connect/stages.h"
 #include "net/stream/secure.h"
 #include "net/stream/stream.h"
 
@@ -25,8 +26,10 @@ struct weir__connect {
         struct weir__address *address; /* what was asked for */
         char *text;                    /* as it was written */
         bool is_secure;                /* with TLS */
-        char *name;                    /* which the peer's certificate must have; NULL: the host */
-        struct weir_tls *tls;          /* a reference; NULL: none, or the default settings, which are to be read */
+        bool offers_http;              /* as weir__connect_wishes says */
+        struct weir__stages stages;
+        char *name;           /* which the peer's certificate must have; NULL: the host */
+        struct weir_tls *tls; /* a reference; NULL: none, or the default settings, which are to be read */
 
         /* The owner's, then the callback's. */
         struct weir__roots_wait roots;
@@ -83,6 +86,7 @@ finish(struct weir__connect *connect, int status)
                 drop_stream(connect);
         }
         weir__attempts_end(&connect->attempts);
+        weir__stages_end(&connect->stages);
         return status;
 }
 
@@ -132,7 +136,10 @@ connected(struct weir__connect *connect)
                 return 0;
         connect->is_shaking = true;
         weir__stream_hold(connect->stream, &holder_ops, connect);
-        int failed = weir__stream_secure(connect->stream, connect->tls, connect->name, connect->text);
+        int failed = weir__stages_enter(&connect->stages, WEIR__CONNECT_HANDSHAKE, connect->io.task.poller);
+        failed = failed ? failed : weir__stream_secure(connect->stream, connect->tls, connect->name, connect->text);
+        if (!failed && connect->offers_http)
+                weir__tls_offer_http(connect->stream->transport.stream.tls);
         return failed ? failed : shake(connect);
 }
 
@@ -152,6 +159,8 @@ attempt(struct weir__connect *connect, const struct weir__socket_address *names,
         connect->attempts.poller = connect->io.task.poller;
         connect->attempts.ended = attempts_ended;
         int result = weir__attempts_set(&connect->attempts, names, count, connect->address->port);
+        if (!result)
+                result = weir__stages_enter(&connect->stages, WEIR__CONNECT_CONNECTING, connect->io.task.poller);
         if (!result)
                 result = weir__attempts_begin(&connect->attempts);
         return result ? result : connected(connect);
@@ -189,6 +198,9 @@ resolve(struct weir__connect *connect)
         if (address->kind != WEIR__ADDRESS_NAME)
                 return attempt(connect, &address->name, 1);
         connect->resolving.answered = answered;
+        int failed = weir__stages_enter(&connect->stages, WEIR__CONNECT_RESOLVING, connect->io.task.poller);
+        if (failed)
+                return failed;
         struct weir__answer *answer = weir__resolve_start(&connect->resolving, weir__poller_at(connect->io.task.poller),
                                                           address->host, 0, true);
         return answer ? take_answer(connect, answer) : -EINPROGRESS;
@@ -231,15 +243,32 @@ try(struct weir__io_task *io)
         return io->is_linked ? 0 : finish(connect, result);
 }
 
+/* It waits no longer for what it waits for. */
+static void
+leave(struct weir__connect *connect)
+{
+        weir__roots_leave(&connect->roots);
+        weir__resolve_leave(&connect->resolving);
+}
+
 static void
 withdraw(struct weir__io_task *io)
 {
         struct weir__connect *connect = (struct weir__connect *)io;
 
-        weir__roots_leave(&connect->roots);
-        weir__resolve_leave(&connect->resolving);
+        leave(connect);
         weir__attempts_end(&connect->attempts);
+        weir__stages_end(&connect->stages);
         drop_stream(connect);
+}
+
+static void
+late(struct weir__stages *stages)
+{
+        struct weir__connect *connect = weir__container_of(stages, struct weir__connect, stages);
+
+        leave(connect);
+        complete(connect, weir__phase_is_stopping() ? -ESHUTDOWN : -ETIMEDOUT);
 }
 
 static void
@@ -348,6 +377,25 @@ weir_connect_tls_new(const char *address, weir_tls *tls, const char *name, weir_
                                                "weir_connect_tls_new: the settings are a server's: expected weir_tls_client_new");
 
         return new_connect(address, tls, name, fault, done, context);
+}
+
+int
+weir__connect_wish(weir_task *task, const struct weir__connect_wishes *wishes)
+{
+        struct weir__connect *connect = (struct weir__connect *)task;
+
+        if (!connect)
+                return 0;
+        connect->offers_http = wishes->offers_http;
+        connect->stages.late = late;
+        connect->stages.has_limits = true;
+        memcpy(connect->stages.limits, wishes->limits, sizeof wishes->limits);
+        connect->stages.stage = wishes->stage;
+        if (!wishes->name || !connect->is_secure)
+                return 0;
+        free(connect->name);
+        connect->name = strdup(wishes->name);
+        return connect->name ? 0 : -ENOMEM;
 }
 
 static const struct weir__connect *
