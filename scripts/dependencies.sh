@@ -71,6 +71,9 @@ probe_all() {
                         optional_package liburing-dev has_header liburing.h
                         optional_package libbrotli-dev has_header brotli/decode.h
                         optional_package libzstd-dev has_header zstd.h
+                        optional_package libpsl-dev has_header libpsl.h
+                        optional_package libidn2-dev has_header idn2.h
+                        optional_package libunistring-dev has_header unistr.h
                         ;;
                 build) optional_package libcunit1-dev has_header CUnit/Basic.h ;;
                 check)
@@ -138,7 +141,7 @@ refuse() {
         if [ ${#missing[@]} -gt 0 ]; then
                 echo "weir needs packages that are not installed, and $1.  Please run:" >&2
         else
-                echo "Going on without ${wanted[*]}, and so without what needs that (tests: libcunit1-dev; io_uring: liburing-dev; codings br and zstd: libbrotli-dev, libzstd-dev): $1.  To have it, run:" >&2
+                echo "Going on without ${wanted[*]}, and so without what needs that (tests: libcunit1-dev; io_uring: liburing-dev; codings br and zstd: libbrotli-dev, libzstd-dev; public suffixes: libpsl-dev, and for static programs libidn2-dev, libunistring-dev): $1.  To have it, run:" >&2
         fi
         echo "    apt-get update && apt-get install --yes --no-install-recommends ${needed[*]}" >&2
         [ ${#missing[@]} -eq 0 ]

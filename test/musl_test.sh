@@ -31,7 +31,7 @@ musl-gcc -c "$work/find.c" -o "$work/find.o"
 libraries=$(dirname "$(cc -print-file-name=libz.a)")
 
 "$cmake" -S "$source" -B "$work/build" -DCMAKE_C_COMPILER=musl-gcc -DCMAKE_BUILD_TYPE=Debug -DBUILD_SHARED_LIBS=OFF -DWEIR_WERROR=ON \
-        -DWEIR_BUILD_TESTS=OFF -DWEIR_BUILD_BENCH=OFF -DWEIR_BUILD_TUTORIAL=ON -DWEIR_BUILD_EXAMPLES=OFF -DWEIR_URING=OFF -DWEIR_BROTLI=OFF -DWEIR_ZSTD=OFF -DOPENSSL_USE_STATIC_LIBS=ON \
+        -DWEIR_BUILD_TESTS=OFF -DWEIR_BUILD_BENCH=OFF -DWEIR_BUILD_TUTORIAL=ON -DWEIR_BUILD_EXAMPLES=OFF -DWEIR_URING=OFF -DWEIR_BROTLI=OFF -DWEIR_ZSTD=OFF -DWEIR_PSL=OFF -DOPENSSL_USE_STATIC_LIBS=ON \
         -DCMAKE_C_FLAGS="-g0 -idirafter $work/include -idirafter $work/arch" \
         -DCMAKE_EXE_LINKER_FLAGS="-static -Wl,--unresolved-symbols=ignore-all $work/find.o" \
         -D{OPENSSL,HTTP_PARSER,ZLIB,CARES}_INCLUDE_DIR="$work/include" -DZLIB_LIBRARY="$libraries/libz.a" \

@@ -6,6 +6,7 @@
 #include <weir/channel.h>
 #include <weir/clock.h>
 #include <weir/conditional.h>
+#include <weir/cookie_jar.h>
 #include <weir/counter.h>
 #include <weir/debug.h>
 #include <weir/export.h>
