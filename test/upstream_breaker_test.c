@@ -368,6 +368,26 @@ when_all_fail_all_are_used(void)
         end(upstream);
 }
 
+/* Where all are used, a member that is half open gets more requests than its probe, which is still one. */
+static void
+there_is_one_probe_in_a_panic(void)
+{
+        weir_upstream *upstream = begin(2);
+
+        upstream_fail_at(upstream, 0, 5);
+        upstream_fail_at(upstream, 1, 5);
+        weir_test_pass(EJECTION);
+        struct weir__picked first = probe(upstream, 0), second = probe(upstream, 1);
+        struct weir__picked third = probe(upstream, 0);
+        CU_ASSERT(first.is_probe && !second.is_probe && !third.is_probe);
+        upstream_end(upstream, &third, WEIR__OUTCOME_CANCELLED);
+        upstream_end(upstream, &second, WEIR__OUTCOME_SUCCESS); /* the end of the panic: the probe is in flight */
+        CU_ASSERT_FALSE(is_used(upstream, 0));
+        upstream_end(upstream, &first, WEIR__OUTCOME_SUCCESS);
+        UPSTREAM_STATE(upstream, 0, WEIR_MEMBER_CLOSED);
+        end(upstream);
+}
+
 static void
 a_single_member_is_always_used(void)
 {
@@ -584,6 +604,7 @@ static const struct weir_test tests[] = {
         WEIR_TEST(a_failing_member_is_ejected_when_there_is_room),
         WEIR_TEST(a_failing_member_that_works_again_is_one_that_works),
         WEIR_TEST(when_all_fail_all_are_used),
+        WEIR_TEST(there_is_one_probe_in_a_panic),
         WEIR_TEST(a_single_member_is_always_used),
         WEIR_TEST(a_backup_takes_over_when_all_main_members_fail),
         WEIR_TEST(when_the_backup_fails_too_all_main_members_are_used),

@@ -46,23 +46,21 @@ take(struct weir_upstream *upstream, struct weir_member *member, const struct we
                 weir__hedge_deposit(upstream);
 }
 
-/* Why there is no member.  Under the lock. */
+/* Why there is no member.  Under the lock.  One that is enabled may be used by its breaker, in a panic at the latest. */
 static int
 explain(const struct weir_upstream *upstream, const struct weir__wish *wish, const char **reason)
 {
-        bool is_ready = upstream->ready[WEIR_MEMBER_MAIN].count + upstream->ready[WEIR_MEMBER_BACKUP].count > 0;
+        bool is_enabled = upstream->enabled[WEIR_MEMBER_MAIN] + upstream->enabled[WEIR_MEMBER_BACKUP] > 0;
 
         if (upstream->count == 0)
                 *reason = "the upstream has no members";
-        else if (upstream->enabled[WEIR_MEMBER_MAIN] + upstream->enabled[WEIR_MEMBER_BACKUP] == 0)
+        else if (!is_enabled)
                 *reason = "all members of the upstream are disabled";
-        else if (!is_ready)
-                *reason = "all members of the upstream that work are gone, and the others are being probed";
         else if (wish->must_differ)
                 *reason = "no other member of the upstream may be used";
         else
                 *reason = "all members of the upstream have as many requests in flight as they may have";
-        return is_ready && !wish->must_differ ? -EBUSY : -ENETUNREACH;
+        return is_enabled && !wish->must_differ ? -EBUSY : -ENETUNREACH;
 }
 
 static int
