@@ -37,8 +37,9 @@ struct weir__attempts {
         struct weir_stream *stream;        /* the one that has connected; a use, without a holder */
 };
 
-/* Sets the addresses, of which those of both families take turns.  `port` is in the host's order; 0: as in the addresses.  Result: 0
- * or -ENOMEM. */
+/* Sets the addresses, of which those of both families take turns.  `port` is in the host's order; 0: as in the addresses.
+ *
+ * Result: 0 or -ENOMEM. */
 int weir__attempts_set(struct weir__attempts *attempts, const struct weir__socket_address *names, unsigned count, in_port_t port);
 
 /* Begins.  Result: 0: it is connected; -EINPROGRESS: `ended` is called later; how the last attempt has failed. */

@@ -91,14 +91,14 @@ bucket_of(struct weir__name_cache *cache, uint64_t hash)
 }
 
 static bool
-is_of(const struct weir__cached *entry, const struct weir__name_key *key)
+is_of(const struct weir__cached *entry, const struct weir__host_key *key)
 {
         return entry->hash == key->hash && entry->family == key->family && entry->size == key->size &&
                memcmp(entry->name, key->name, key->size) == 0;
 }
 
 static struct weir__cached *
-find(struct weir__name_cache *cache, const struct weir__name_key *key)
+find(struct weir__name_cache *cache, const struct weir__host_key *key)
 {
         struct weir__list *bucket = bucket_of(cache, key->hash);
 
@@ -121,7 +121,7 @@ leave(struct weir__name_cache *cache, struct weir__cached *entry, struct weir__l
 }
 
 struct weir__answer *
-weir__name_cache_find(struct weir__name_cache *cache, const struct weir__name_key *key, weir_nsec now, struct weir__list *left)
+weir__name_cache_find(struct weir__name_cache *cache, const struct weir__host_key *key, weir_nsec now, struct weir__list *left)
 {
         struct weir__cached *entry = find(cache, key);
 
@@ -137,7 +137,7 @@ weir__name_cache_find(struct weir__name_cache *cache, const struct weir__name_ke
 }
 
 struct weir__cached *
-weir__cached_new(const struct weir__name_key *key, struct weir__answer *answer, weir_nsec expires_at)
+weir__cached_new(const struct weir__host_key *key, struct weir__answer *answer, weir_nsec expires_at)
 {
         struct weir__cached *entry = calloc(1, sizeof *entry + key->size);
 
@@ -155,7 +155,7 @@ weir__cached_new(const struct weir__name_key *key, struct weir__answer *answer, 
 void
 weir__name_cache_put(struct weir__name_cache *cache, struct weir__cached *entry, struct weir__list *left)
 {
-        const struct weir__name_key key = {entry->name, entry->size, entry->family, entry->hash};
+        const struct weir__host_key key = {entry->name, entry->size, entry->family, entry->hash};
         struct weir__cached *before = find(cache, &key);
 
         if (before)

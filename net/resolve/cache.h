@@ -14,7 +14,7 @@
 #include "net/resolve/answer.h"
 
 /* A question. */
-struct weir__name_key {
+struct weir__host_key {
         const char *name; /* in lower case */
         uint8_t size;
         uint8_t family; /* 0: both */
@@ -43,11 +43,11 @@ struct weir__name_cache *weir__name_cache_new(size_t most);
 void weir__name_cache_free(struct weir__name_cache *cache); /* accepts NULL */
 
 /* The answer of a name, with a reference; NULL: there is none, or it has expired. */
-struct weir__answer *weir__name_cache_find(struct weir__name_cache *cache, const struct weir__name_key *key, weir_nsec now,
+struct weir__answer *weir__name_cache_find(struct weir__name_cache *cache, const struct weir__host_key *key, weir_nsec now,
                                            struct weir__list *left);
 
 /* An entry; it takes a reference of its own to the answer.  NULL when out of memory. */
-struct weir__cached *weir__cached_new(const struct weir__name_key *key, struct weir__answer *answer, weir_nsec expires_at);
+struct weir__cached *weir__cached_new(const struct weir__host_key *key, struct weir__answer *answer, weir_nsec expires_at);
 
 /* Puts an entry in, in place of an older one of that question.  If the cache is full, the one that was not used for longest
  * leaves. */

@@ -28,7 +28,9 @@
 #include "kernel/base/clock.h"
 #include "kernel/loop/source.h"
 
-#define SLACK WEIR_MSEC(1) /* c-ares counts in microseconds, and rounds down */
+#define SLACK   WEIR_MSEC(1) /* c-ares counts in microseconds, and rounds down */
+#define LENGTH  2            /* bytes in front of a reply over TCP, which c-ares reads by themselves */
+#define CODE_AT 3            /* the byte of a reply whose lower half is its code */
 
 /* A socket of c-ares. */
 struct weir__dns_socket {
@@ -140,6 +142,7 @@ receive(ares_socket_t fd, void *data, size_t size, int flags, struct sockaddr *f
         do
                 got = recvfrom(fd, data, size, flags, from, from_size);
         while ((got < 0 && errno == EINTR) || (got == 0 && !own->is_stream));
+        dns->code = got > CODE_AT && size > LENGTH ? ((const unsigned char *)data)[CODE_AT] & 15 : 0;
         if (got > 0)
                 memcpy(dns->answered, own->peer, sizeof dns->answered);
         return got;
@@ -274,6 +277,19 @@ take_addresses(struct weir__dns_reply *reply, int family)
         return ARES_SUCCESS;
 }
 
+/* When no server is left to ask because each has refused, c-ares 1.18 says that none could be reached.  It says so while it has the
+ * last reply in hand. */
+static int
+refusal_of(const struct weir__dns *dns)
+{
+        switch (dns->code) {
+        case ns_r_servfail: return ARES_ESERVFAIL;
+        case ns_r_notimpl: return ARES_ENOTIMP;
+        case ns_r_refused: return ARES_EREFUSED;
+        default: return ARES_ECONNREFUSED;
+        }
+}
+
 static void
 on_reply(void *context, int cause, int timeouts, unsigned char *data, int size)
 {
@@ -283,10 +299,12 @@ on_reply(void *context, int cause, int timeouts, unsigned char *data, int size)
         (void)timeouts;
         if (cause == ARES_SUCCESS)
                 cause = take_addresses(&reply, query->family);
+        else if (cause == ARES_ECONNREFUSED)
+                cause = refusal_of(query->dns);
         reply.status = status_of(cause);
         reply.is_nxdomain = cause == ARES_ENOTFOUND;
         reply.words = words_of(cause);
-        reply.server = data ? query->dns->answered : "";
+        reply.server = data || reply.status == -EIO ? query->dns->answered : "";
         query->replied(query, &reply);
 }
 
@@ -350,6 +368,7 @@ ready(struct weir__source *source, uint32_t events)
         if (events & WEIR__EVENT_DISPLACED)
                 return;
         dns->active = own;
+        dns->code = 0;
         ares_process_fd(dns->channel, is_readable ? source->fd : ARES_SOCKET_BAD, is_writable ? source->fd : ARES_SOCKET_BAD);
         if (dns->active && own->is_stream)
                 weir__source_rearm(dns->poller, source, is_readable ? events_of(own) : EPOLLIN);
@@ -364,6 +383,7 @@ time_has_come(struct weir__source *source, uint32_t events)
 
         (void)events;
         dns->armed = WEIR_FOREVER;
+        dns->code = 0;
         ares_process_fd(dns->channel, ARES_SOCKET_BAD, ARES_SOCKET_BAD);
         dns->ops->look(dns, weir__clock_monotonic());
         set_timer_of_cares(dns);
@@ -465,18 +485,6 @@ weir__dns_new(const struct weir__dns_settings *settings, int *failed)
         *failed = cause == ARES_ENOMEM ? -ENOMEM : -EIO;
         free(dns);
         return NULL;
-}
-
-bool
-weir__dns_are_servers(const char *servers)
-{
-        int failed;
-        struct weir__dns *dns = weir__dns_new(&(struct weir__dns_settings){.servers = servers, .resolv = "/dev/null", .tries = 1},
-                                              &failed);
-        bool is_good = dns && dns->servers[0];
-
-        weir__dns_free_unused(dns);
-        return is_good || failed == -ENOMEM;
 }
 
 /* -- the owner -- */

@@ -57,6 +57,7 @@ struct weir__dns {
         bool is_retired, is_ending;
         struct weir__dns_socket *active;   /* whose event c-ares handles; NULL: none, or it was closed meanwhile */
         char answered[WEIR__ADDRESS_TEXT]; /* who has sent the last bytes */
+        unsigned code;                     /* of the reply that c-ares has in hand; 0: none, or it was good */
 
         /* question.c's. */
         struct weir__list line; /* questions that wait */
@@ -89,9 +90,6 @@ struct weir__dns_query {
  * negative errno.  Any thread that may read files. */
 struct weir__dns *weir__dns_new(const struct weir__dns_settings *settings, int *failed);
 void weir__dns_free_unused(struct weir__dns *dns); /* one that no poller has adopted; accepts NULL */
-
-/* Whether a text can be the `servers` of settings.  Any thread. */
-bool weir__dns_are_servers(const char *servers);
 
 /* The rest: owner of the poller. */
 

@@ -221,7 +221,7 @@ refuse(struct weir__job *job)
 static const struct weir__job_ops job_ops = {run, refuse};
 
 void
-weir__look_up_prepare(struct weir__look_up *look_up, const struct weir__name_key *key, const struct weir__poller *poller)
+weir__look_up_prepare(struct weir__look_up *look_up, const struct weir__host_key *key, const struct weir__poller *poller)
 {
         look_up->job.ops = &job_ops;
         look_up->work.ops = &come_back_ops;

@@ -47,22 +47,22 @@ enum weir__route {
 
 /* Who is to be asked for a name.  Never blocks. */
 enum weir__route weir__route_of(const struct weir__resolver_settings *settings, const struct weir__name_files *files,
-                                const struct weir__name_key *key, struct weir__answer **answer);
+                                const struct weir__host_key *key, struct weir__answer **answer);
 
 /* What the file of hosts says, if it comes after the servers of names; NULL: nothing. */
 struct weir__answer *weir__route_last(const struct weir__resolver_settings *settings, const struct weir__name_files *files,
-                                      const struct weir__name_key *key);
+                                      const struct weir__host_key *key);
 
 /* Asks the system.  It blocks. */
-struct weir__answer *weir__route_system(const struct weir__name_key *key);
+struct weir__answer *weir__route_system(const struct weir__host_key *key);
 
 /* Asks the function of the program; NULL: it has passed.  `ttl`: how long the answer holds.  It may block. */
-struct weir__answer *weir__route_program(const struct weir__resolver_settings *settings, const struct weir__name_key *key,
+struct weir__answer *weir__route_program(const struct weir__resolver_settings *settings, const struct weir__host_key *key,
                                          weir_nsec *ttl);
 
 /* The answer for a literal address, or for a text that is no name; NULL: it is a name, and its key is written, with the name in
  * `room`, which has WEIR__HOST_BYTES + 1 bytes. */
-struct weir__answer *weir__route_read(const char *host, int family, struct weir__name_key *key, char *room);
+struct weir__answer *weir__route_read(const char *host, int family, struct weir__host_key *key, char *room);
 
 /* -- look-ups: look_up.c -- */
 
@@ -80,7 +80,7 @@ struct weir__look_up {
 
         /* Constant once it has begun. */
         struct weir__resolver_settings *settings; /* its maker's */
-        struct weir__name_key key;
+        struct weir__host_key key;
         char name[WEIR__HOST_BYTES + 1];
         uint8_t poller;
 
@@ -100,7 +100,7 @@ struct weir__look_up {
 };
 
 /* Fills a look-up of all zero in, but for its settings and functions. */
-void weir__look_up_prepare(struct weir__look_up *look_up, const struct weir__name_key *key, const struct weir__poller *poller);
+void weir__look_up_prepare(struct weir__look_up *look_up, const struct weir__host_key *key, const struct weir__poller *poller);
 
 /* `done` is called later, or within this call.  Owner of the poller; the caller has counted a root. */
 void weir__look_up_begin(struct weir__look_up *look_up);

@@ -79,13 +79,13 @@ flights_of(uint64_t hash)
 }
 
 static struct flight *
-find_flight(const struct weir__name_key *key)
+find_flight(const struct weir__host_key *key)
 {
         struct weir__list *flights = flights_of(key->hash);
 
         for (struct weir__link *link = weir__list_first(flights); link; link = weir__list_next(flights, link)) {
                 struct flight *flight = weir__container_of(link, struct flight, link);
-                const struct weir__name_key *own = &flight->look_up.key;
+                const struct weir__host_key *own = &flight->look_up.key;
 
                 if (own->hash == key->hash && own->family == key->family && own->size == key->size &&
                     memcmp(own->name, key->name, key->size) == 0)
@@ -247,7 +247,7 @@ early(struct weir__look_up *look_up, struct weir__answer *answer)
 /* -- starting -- */
 
 static struct flight *
-flight_new(const struct weir__name_key *key, const struct weir__poller *poller)
+flight_new(const struct weir__host_key *key, const struct weir__poller *poller)
 {
         struct flight *flight = calloc(1, sizeof *flight);
 
@@ -261,7 +261,7 @@ flight_new(const struct weir__name_key *key, const struct weir__poller *poller)
 
 /* Under the lock: an answer that is kept, with a reference; or NULL. */
 static struct weir__answer *
-find_kept(const struct weir__name_key *key, struct weir__list *left)
+find_kept(const struct weir__host_key *key, struct weir__list *left)
 {
         struct weir__answer *answer = resolver.cache ? weir__name_cache_find(resolver.cache, key, weir__clock_now(), left) : NULL;
 
@@ -295,7 +295,7 @@ join(struct weir__ticket *ticket, struct flight *own, struct weir__answer **answ
 }
 
 static struct weir__answer *
-find_answer(const struct weir__name_key *key)
+find_answer(const struct weir__host_key *key)
 {
         struct weir__list left = {0};
 
@@ -341,7 +341,7 @@ enter(void)
 }
 
 static struct weir__answer *
-wait(struct weir__resolving *resolving, struct weir__poller *poller, const struct weir__name_key *key, bool is_hurried)
+wait(struct weir__resolving *resolving, struct weir__poller *poller, const struct weir__host_key *key, bool is_hurried)
 {
         struct weir__ticket *ticket = ticket_new(resolving, poller, is_hurried);
         struct flight *flight = flight_new(key, poller);
@@ -375,7 +375,7 @@ struct weir__answer *
 weir__resolve_start(struct weir__resolving *resolving, struct weir__poller *poller, const char *host, int family, bool is_hurried)
 {
         char room[WEIR__HOST_BYTES + 1];
-        struct weir__name_key key;
+        struct weir__host_key key;
         struct weir__answer *answer = weir__route_read(host, family, &key, room);
 
         resolving->ticket = NULL;

@@ -59,7 +59,7 @@ answer_of(const struct weir__socket_address *found, unsigned count)
 }
 
 struct weir__answer *
-weir__route_read(const char *host, int family, struct weir__name_key *key, char *room)
+weir__route_read(const char *host, int family, struct weir__host_key *key, char *room)
 {
         struct weir__address address;
         const char *reason = NULL;
@@ -77,13 +77,13 @@ weir__route_read(const char *host, int family, struct weir__name_key *key, char 
                                             reason ? ": " : "", reason ? reason : "");
         for (size_t i = 0; i <= size; i++)
                 room[i] = weir__to_lower(host[i]);
-        *key = (struct weir__name_key){.name = room, .size = (uint8_t)size, .family = (uint8_t)family};
+        *key = (struct weir__host_key){.name = room, .size = (uint8_t)size, .family = (uint8_t)family};
         return NULL;
 }
 
 /* Whether the name ends with that label, or is it. */
 static bool
-is_in(const struct weir__name_key *key, const char *label)
+is_in(const struct weir__host_key *key, const char *label)
 {
         size_t size = key->size, own = strlen(label);
 
@@ -96,7 +96,7 @@ is_in(const struct weir__name_key *key, const char *label)
 /* -- the files -- */
 
 static struct weir__answer *
-of_hosts(const struct weir__name_files *files, const struct weir__name_key *key)
+of_hosts(const struct weir__name_files *files, const struct weir__host_key *key)
 {
         struct weir__socket_address found[SYSTEM_MOST];
         size_t size = key->name[key->size - 1] == '.' ? key->size - 1U : key->size;
@@ -107,7 +107,7 @@ of_hosts(const struct weir__name_files *files, const struct weir__name_key *key)
 
 /* Source: RFC 6761, section 6.3. */
 static struct weir__answer *
-loopback(const struct weir__name_key *key)
+loopback(const struct weir__host_key *key)
 {
         struct weir__socket_address found[2] = {0};
         struct sockaddr_in6 *six = (struct sockaddr_in6 *)&found[0].storage;
@@ -123,7 +123,7 @@ loopback(const struct weir__name_key *key)
 }
 
 static enum weir__name_order
-order_of(const struct weir__resolver_settings *settings, const struct weir__name_files *files, const struct weir__name_key *key)
+order_of(const struct weir__resolver_settings *settings, const struct weir__name_files *files, const struct weir__host_key *key)
 {
         if (settings->mode == WEIR_RESOLVER_DNS)
                 return WEIR__ORDER_FILES_DNS;
@@ -132,7 +132,7 @@ order_of(const struct weir__resolver_settings *settings, const struct weir__name
 
 enum weir__route
 weir__route_of(const struct weir__resolver_settings *settings, const struct weir__name_files *files,
-               const struct weir__name_key *key, struct weir__answer **answer)
+               const struct weir__host_key *key, struct weir__answer **answer)
 {
         enum weir__name_order order = order_of(settings, files, key);
 
@@ -150,7 +150,7 @@ weir__route_of(const struct weir__resolver_settings *settings, const struct weir
 
 struct weir__answer *
 weir__route_last(const struct weir__resolver_settings *settings, const struct weir__name_files *files,
-                 const struct weir__name_key *key)
+                 const struct weir__host_key *key)
 {
         return order_of(settings, files, key) == WEIR__ORDER_DNS_FILES ? of_hosts(files, key) : NULL;
 }
@@ -158,7 +158,7 @@ weir__route_last(const struct weir__resolver_settings *settings, const struct we
 /* -- the system -- */
 
 struct weir__answer *
-weir__route_system(const struct weir__name_key *key)
+weir__route_system(const struct weir__host_key *key)
 {
         struct weir__socket_address found[SYSTEM_MOST];
         const char *reason;
@@ -210,7 +210,7 @@ weir_resolver_reply_keep(weir_resolver_reply *reply, weir_nsec duration)
 }
 
 static struct weir__answer *
-read_reply(const weir_resolver_reply *reply, int result, const struct weir__name_key *key)
+read_reply(const weir_resolver_reply *reply, int result, const struct weir__host_key *key)
 {
         if (reply->is_short)
                 return weir__answer_problem(-ENOMEM, "out of memory");
@@ -224,7 +224,7 @@ read_reply(const weir_resolver_reply *reply, int result, const struct weir__name
 }
 
 struct weir__answer *
-weir__route_program(const struct weir__resolver_settings *settings, const struct weir__name_key *key, weir_nsec *ttl)
+weir__route_program(const struct weir__resolver_settings *settings, const struct weir__host_key *key, weir_nsec *ttl)
 {
         static const struct weir__callee callee = {"the function of weir_resolver_configure", NULL, "resolver"};
         weir_resolver_reply reply = {.family = key->family};

@@ -13,6 +13,7 @@
 
 #define MOST_NAMES 1000000
 #define MOST_TRIES 100
+#define DNS_PORT   53
 
 bool
 weir__resolver_settings_drop(struct weir__resolver_settings *settings)
@@ -30,6 +31,35 @@ weir__resolver_settings_free(struct weir__resolver_settings *settings)
         free(settings);
         if (on_free)
                 weir__user_call(on_free, context);
+}
+
+/* The servers with their ports, as c-ares reads them: it would take much else as well.  "" if they are invalid; NULL when out of
+ * memory. */
+static char *
+read_servers(const char *text)
+{
+        size_t room = (strlen(text) + 2) * WEIR__ADDRESS_TEXT, used = 0;
+        char *servers = malloc(room);
+
+        for (const char *at = text; servers && at; at = *at ? at + 1 : NULL) {
+                size_t size = strcspn(at, ",");
+                struct weir__address address;
+                const char *reason;
+                int failed = weir__address_parse(at, size, &address, &reason);
+
+                if (failed && size)
+                        failed = weir__address_set_host(&address, at, size, DNS_PORT, &reason);
+                if (failed || address.kind != WEIR__ADDRESS_LITERAL || !address.port) {
+                        *servers = '\0';
+                        return servers;
+                }
+                if (used)
+                        servers[used++] = ',';
+                weir__address_print(&address.name, servers + used, room - used);
+                used += strlen(servers + used);
+                at += size;
+        }
+        return servers;
 }
 
 /* Copies what the program knows of the config, which may be older.  Result: 0 or -EINVAL. */
@@ -53,19 +83,17 @@ read_config(struct weir_resolver_config *known, const struct weir_resolver_confi
                 expected = "durations of 0 or more";
         else if (known->names < -1 || known->names > MOST_NAMES)
                 expected = "-1 to 1,000,000 names";
-        else if (known->servers && !weir__dns_are_servers(known->servers))
-                expected = "servers as in \"127.0.0.1:53,[::1]:53\"";
         return expected ? weir__log_refusal("weir_resolver_configure: expected %s", expected) : 0;
 }
 
+/* Takes the servers. */
 static struct weir__resolver_settings *
-settings_new(const struct weir_resolver_config *known)
+settings_new(const struct weir_resolver_config *known, char *servers)
 {
         struct weir__resolver_settings *settings = calloc(1, sizeof *settings);
-        char *servers = settings && known->servers ? strdup(known->servers) : NULL;
 
-        if (!settings || (known->servers && !servers)) {
-                free(settings);
+        if (!settings) {
+                free(servers);
                 return NULL;
         }
         atomic_init(&settings->references, 1);
@@ -91,7 +119,15 @@ weir_resolver_configure(const struct weir_resolver_config *config)
         int failed = read_config(&known, config);
         if (failed)
                 return failed;
-        struct weir__resolver_settings *settings = settings_new(&known);
+        char *servers = known.servers ? read_servers(known.servers) : NULL;
+        if (known.servers && !servers)
+                return -ENOMEM;
+        if (servers && !*servers) {
+                free(servers);
+                return weir__log_refusal("weir_resolver_configure: servers \"%.100s\": expected \"127.0.0.1:53,[::1]:53\"",
+                                         known.servers);
+        }
+        struct weir__resolver_settings *settings = settings_new(&known, servers);
         size_t names = known.names > 0 ? (size_t)known.names : WEIR__RESOLVER_NAMES;
         struct weir__name_cache *cache = known.names < 0 ? NULL : weir__name_cache_new(names);
         if (!settings || (known.names >= 0 && !cache)) {
