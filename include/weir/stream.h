@@ -128,8 +128,9 @@ WEIR_API const char *weir_connect_problem(const weir_task *connect);
  *          status: 0: weir_stream_data has the bytes; -EPIPE: the stream has ended before there were
  *          `least`, and weir_stream_data has those that came; -ECONNRESET and other errors of
  *          recv(2); -ECONNABORTED: the stream was broken on this side, or TLS ended without its
- *          farewell; WEIR_ETLS_REFUSED (weir_connect_tls_new); -EBUSY: TLS is being started on it; -EPERM: the system cannot wait for such a
- *          descriptor; -ENOMEM; -ECANCELED, -ETIMEDOUT or -ESHUTDOWN if its series ended before.
+ *          farewell; WEIR_ETLS_REFUSED (weir_connect_tls_new); -EBUSY: TLS is being started on it;
+ *          -EPERM: the system cannot wait for such a descriptor; -ENOMEM; -ECANCELED, -ETIMEDOUT or
+ *          -ESHUTDOWN if its series ended before.
  * Threads: any. */
 WEIR_API weir_task *weir_stream_read_new(weir_stream *stream, size_t least, size_t most, weir_task_fn *done, void *context);
 
