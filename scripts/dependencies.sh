@@ -86,6 +86,7 @@ probe_all() {
                         package apache2-utils has_command ab
                         package nodejs has_command node
                         package nginx has_file /usr/sbin/nginx
+                        package openssl has_command openssl
                         package chromium has_command chromium
                         package libcurl4-openssl-dev has_header curl/curl.h
                         package libhiredis-dev has_header hiredis/async.h
