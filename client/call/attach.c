@@ -50,6 +50,7 @@ take_head(struct weir__http_call *call)
         struct weir_http_call *self = weir__call_of(call);
 
         self->has_head = true;
+        weir__draft_take_cookies(&self->draft, call->received);
         if (call->received->end == WEIR__RECEIVED_TUNNEL)
                 return 0;
         for (struct weir__link *link; (link = weir__list_pop(&self->heads));)

@@ -41,7 +41,8 @@ struct weir__cookie_parts {
  * Result: NULL when out of memory.  The domain is lower case then. */
 struct weir__cookie *weir__cookie_new(const struct weir__cookie_parts *parts);
 
-static inline struct weir__cookie *weir__cookie_ref(struct weir__cookie *cookie)
+static inline struct weir__cookie *
+weir__cookie_ref(struct weir__cookie *cookie)
 {
         atomic_fetch_add_explicit(&cookie->refs, 1, memory_order_relaxed);
         return cookie;

@@ -50,6 +50,7 @@ weir__client_drop(struct weir_client *client)
         if (atomic_fetch_sub_explicit(&client->references, 1, memory_order_acq_rel) != 1)
                 return;
         weir_tls_unref(client->config.tls);
+        weir_cookie_jar_unref(client->config.cookies);
         free(client->user_agent);
         free(client->buckets);
         free(client);
@@ -139,6 +140,7 @@ fill(struct weir_client *client, const struct weir_client_config *config)
         client->config.user_agent = NULL;
         set_defaults(&client->config);
         weir_tls_ref(client->config.tls);
+        weir_cookie_jar_ref(client->config.cookies);
         if (!agent[0])
                 return 0;
         client->user_agent = strdup(agent);

@@ -230,3 +230,14 @@ weir_http_request_set_key(weir_task *task, const void *key, size_t size)
         request->target.key_size = size;
         return 0;
 }
+
+int
+weir_http_request_fail_on_error(weir_task *task)
+{
+        struct weir__request *request = weir__request_of(task);
+
+        if (!request)
+                return -EINVAL;
+        request->fails_on_error = true;
+        return 0;
+}

@@ -11,6 +11,7 @@
 #include "client/origin/client.h"
 #include "kernel/observe/log.h"
 #include "protocol/coding/decoder.h"
+#include "protocol/message/received.h"
 #include "protocol/text/bytes.h"
 
 #define USERINFO_MAX 512 /* bytes, decoded */
@@ -167,13 +168,53 @@ put_framing(char *out, const char *method, enum weir__draft_framing framing, uin
         return put_field(out, "Content-Length", number);
 }
 
-int
-weir__draft_compose(struct weir__draft *draft, enum weir__draft_framing framing, uint64_t length, const char *upgrade)
+/* -- cookies -- */
+
+void
+weir__draft_take_cookies(const struct weir__draft *draft, const struct weir__received *received)
+{
+        weir_cookie_jar *jar = draft->client->config.cookies;
+        const char *value;
+        uint32_t at = 0;
+
+        while (jar && (value = weir__fields_next(received->fields, received->field_count, "Set-Cookie", &at)))
+                (void)weir_cookie_jar_set(jar, draft->url, value); /* what the jar refuses is not kept */
+}
+
+/* The value of the field Cookie; NULL: there is none.  The jar may change while it is read.  Result: 0 or -ENOMEM. */
+static int
+read_cookies(const struct weir__draft *draft, char **cookies)
+{
+        weir_cookie_jar *jar = draft->client->config.cookies;
+        size_t room = 0, size;
+
+        *cookies = NULL;
+        if (!jar || weir__lines_have(&draft->fields, "Cookie"))
+                return 0;
+        while ((size = weir_cookie_jar_header(jar, draft->url, *cookies, room)) >= room && size) {
+                char *more = realloc(*cookies, size + 1);
+
+                if (!more) {
+                        free(*cookies);
+                        return -ENOMEM;
+                }
+                *cookies = more;
+                room = size + 1;
+        }
+        if (!size) {
+                free(*cookies);
+                *cookies = NULL;
+        }
+        return 0;
+}
+
+static int
+compose(struct weir__draft *draft, enum weir__draft_framing framing, uint64_t length, const char *upgrade, const char *cookies)
 {
         const char *method = draft->method, *target = weir_url_target(draft->url), *host = weir_url_host_field(draft->url),
                    *agent = draft->client->user_agent;
         size_t room = strlen(method) + strlen(target) + strlen(host) + draft->fields.size + (agent ? strlen(agent) : 0) +
-                      (upgrade ? strlen(upgrade) : 0) + 160;
+                      (upgrade ? strlen(upgrade) : 0) + (cookies ? strlen(cookies) : 0) + 160;
         char *out;
 
         free(draft->head);
@@ -191,9 +232,22 @@ weir__draft_compose(struct weir__draft *draft, enum weir__draft_framing framing,
                 out = put_field(out, "User-Agent", agent);
         if (draft->asks_coding && !weir__lines_have(&draft->fields, "Accept-Encoding"))
                 out = put_field(out, "Accept-Encoding", weir__decoder_accept());
+        if (cookies)
+                out = put_field(out, "Cookie", cookies);
         if (upgrade)
                 out = put_field(put(out, "Connection: Upgrade\r\n"), "Upgrade", upgrade);
         out = put(put_framing(out, method, framing, length), "\r\n");
         draft->head_size = (size_t)(out - draft->head);
         return 0;
+}
+
+int
+weir__draft_compose(struct weir__draft *draft, enum weir__draft_framing framing, uint64_t length, const char *upgrade)
+{
+        char *cookies;
+        int failed = read_cookies(draft, &cookies);
+
+        failed = failed ? failed : compose(draft, framing, length, upgrade, cookies);
+        free(cookies);
+        return failed;
 }

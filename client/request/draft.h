@@ -35,6 +35,10 @@ int weir__draft_add(struct weir__draft *draft, const char *name, const char *val
 /* The userinfo of the URL becomes a field, unless there is one.  Result: 0; -EINVAL: it is too long; -ENOMEM. */
 int weir__draft_authorize(struct weir__draft *draft);
 
+/* Keeps the cookies of a response in the client's jar, if it has one. */
+struct weir__received;
+void weir__draft_take_cookies(const struct weir__draft *draft, const struct weir__received *received);
+
 /* Writes the head.  `upgrade`: the protocol that is asked for; or NULL.  Result: 0; -ENOMEM. */
 int weir__draft_compose(struct weir__draft *draft, enum weir__draft_framing framing, uint64_t length, const char *upgrade);
 

@@ -109,6 +109,7 @@ take_head(struct weir__http_call *call)
         struct weir__request *request = weir__request_of_call(call);
         const struct weir__received *received = call->received;
 
+        weir__draft_take_cookies(&request->draft, received);
         request->is_redirected = weir__request_follows(request);
         if (request->is_redirected)
                 return 0;
@@ -160,6 +161,21 @@ follow(struct weir__request *request)
         weir__request_seek(request);
 }
 
+/* Source of the list of those that may be over soon: what curl --retry and others take for that. */
+static int
+failure_of(int response)
+{
+        switch (response) {
+        case 408:
+        case 425:
+        case 429:
+        case 502:
+        case 503:
+        case 504: return -EBUSY;
+        default: return response >= 400 ? -EREMOTEIO : 0;
+        }
+}
+
 static void
 ended(struct weir__http_call *call, int status, bool may_replay)
 {
@@ -177,6 +193,8 @@ ended(struct weir__http_call *call, int status, bool may_replay)
                 status = -EBADMSG;
         if (request->body)
                 request->body[request->body_size] = '\0';
+        if (!status && request->fails_on_error)
+                status = failure_of(request->call.received->status);
         weir__request_end(request, status);
 }
 

@@ -37,6 +37,7 @@ struct weir__request {
         unsigned redirects; /* that may be followed */
         size_t max_body;
         weir_nsec limit; /* of the whole */
+        bool fails_on_error;
 
         /* Its maker's, then the owner's.  A dump may read `origin`. */
         struct weir__draft draft;

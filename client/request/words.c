@@ -41,6 +41,8 @@ words_of(const struct weir__http_call *call, int status)
         case -EPROTO: return "bytes came that nobody has asked for";
         case -ELOOP: return "more redirects than allowed";
         case -ENOLINK: return "a redirect without a valid Location";
+        case -EBUSY:
+        case -EREMOTEIO: return "the response is an error";
         case -EACCES: return "a redirect from https to http";
         default: return weir_strerror(status);
         }

@@ -25,6 +25,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include <weir/cookie_jar.h>
 #include <weir/task.h>
 #include <weir/time.h>
 #include <weir/tls.h>
@@ -42,6 +43,8 @@ typedef struct weir_client weir_client;
 struct weir_client_config {
         size_t size;            /* of this struct; set by WEIR_CLIENT_CONFIG_DEFAULT */
         weir_tls *tls;          /* for https; a reference is taken; default: the system's roots (weir/tls.h) */
+        weir_cookie_jar *cookies; /* sent with requests and taken from responses (weir/cookie_jar.h); a reference is taken;
+                                     default: none */
         const char *user_agent; /* the field User-Agent; "": none; default: "weir/" and the version */
         unsigned connections;   /* to one origin, that is scheme, host and port; default: 256 */
         unsigned redirects;     /* that are followed; default: none, and the response is the redirect */
@@ -200,6 +203,12 @@ WEIR_API int weir_http_request_set_max_body(weir_task *request, size_t max);
  * Result:  0; -EINVAL for another task. */
 WEIR_API int weir_http_request_set_idempotent(weir_task *request, bool is_idempotent);
 
+/* Makes a response of an error a failure of the task: of 408, 425, 429, 502, 503 and 504, which may be over soon, -EBUSY, and of
+ * all others from 400 on -EREMOTEIO.  The response is there all the same.
+ *
+ * Result:  0; -EINVAL for another task. */
+WEIR_API int weir_http_request_fail_on_error(weir_task *request);
+
 /* What chooses the member of an upstream with the policy WEIR_UPSTREAM_HASH (weir/upstream.h).  Others do not look at
  * it, unless a function of the program does.
  *
@@ -241,6 +250,20 @@ WEIR_API void *weir_http_response_take_body(weir_task *request, size_t *size);
  *
  * Result:  NULL for another task, and if the URL was invalid. */
 WEIR_API const char *weir_http_response_url(const weir_task *request);
+
+/* How long the server wants the next request to wait: its field Retry-After.
+ *
+ * Result:  -1: it does not say so, or has said it wrongly; for another task, too.
+ * Source:  RFC 9110 section 10.2.3. */
+WEIR_API weir_nsec weir_http_response_retry_after(const weir_task *request);
+
+/* Whether a request is worth another try, as retry_if of weir/retry.h: yes, if no connection could be made,
+ * it broke, a limit has passed, or the status is -EBUSY (weir_http_request_fail_on_error).  A request with an effect may then have
+ * it twice.
+ *
+ * Result:  1 or 0.  The context is not used.
+ * Threads: any. */
+WEIR_API int weir_http_retry_if(int status, void *context);
 
 /* -- how it went -- */
 
