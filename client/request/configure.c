@@ -82,7 +82,9 @@ add_header(weir_task *task, const char *name, const char *value, bool should_rep
 
         if (!request)
                 return -EINVAL;
-        return note(request, weir__draft_add(&request->draft, name, value, should_replace, call));
+        int failed = weir__draft_add(&request->draft, name, value, should_replace, call);
+        (void)note(request, failed);
+        return failed;
 }
 
 int

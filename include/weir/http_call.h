@@ -118,13 +118,22 @@ WEIR_API weir_task *weir_http_call_finish_new(weir_http_call *call, weir_task_fn
 
 /* -- the response; when the head is there -- */
 
-/* As the functions weir_http_response_... of weir/http_client.h.
+/* The status code.
  *
- * Owner:   texts are borrowed until the last reference is dropped.
- * Result:  as there; for a NULL call as for another task.
- * Threads: any, once a head task has ended with 0. */
+ * Result:  0 when no response has come; -EINVAL for NULL.
+ * Threads: any, once a head task has ended with 0, as all functions of this section. */
 WEIR_API int weir_http_call_status(const weir_http_call *call);
+
+/* The value of the first field of that name, compared without case.
+ *
+ * Owner:   borrowed until the last reference is dropped.
+ * Result:  NULL when there is none, and for a NULL call. */
 WEIR_API const char *weir_http_call_header(const weir_http_call *call, const char *name);
+
+/* The field at `index`, from 0 on, in order of arrival.  The outputs may be NULL.
+ *
+ * Owner:   borrowed as above.
+ * Result:  0; -ENOENT past the last field; -EINVAL for NULL. */
 WEIR_API int weir_http_call_field(const weir_http_call *call, size_t index, const char **name, const char **value);
 
 /* The length of the body, as the head says it; UINT64_MAX: it does not. */

@@ -170,13 +170,13 @@ WEIR_API int weir_http_request_set_body(weir_task *request, const void *data, si
 WEIR_API int weir_http_request_lend_body(weir_task *request, const void *data, size_t size, const char *type);
 WEIR_API int weir_http_request_set_body_file(weir_task *request, int file, uint64_t offset, uint64_t size, const char *type);
 
-/* Which limit, as in struct weir_client_config.  Those of making a connection belong to the client: what is made for one request
- * may serve another. */
+/* Which limit.  Those of making a connection belong to the client: what is made for one request may serve
+ * another. */
 enum weir_http_limit {
-        WEIR_HTTP_LIMIT_SEND = 0,
-        WEIR_HTTP_LIMIT_FIRST_BYTE,
-        WEIR_HTTP_LIMIT_BETWEEN,
-        WEIR_HTTP_LIMIT_WHOLE,
+        WEIR_HTTP_LIMIT_SEND = 0,   /* send_limit of struct weir_client_config */
+        WEIR_HTTP_LIMIT_FIRST_BYTE, /* first_byte_limit */
+        WEIR_HTTP_LIMIT_BETWEEN,    /* between_limit */
+        WEIR_HTTP_LIMIT_WHOLE,      /* limit */
 };
 
 /* Sets a limit of this request.

@@ -19,6 +19,8 @@
 #include <weir/http.h>
 #include <weir/http_access.h>
 #include <weir/http_body.h>
+#include <weir/http_call.h>
+#include <weir/http_client.h>
 #include <weir/http_cookie.h>
 #include <weir/http_debug.h>
 #include <weir/http_fields.h>

@@ -39,6 +39,7 @@ NOT_RETURNED = {
     "weir_clock_advance": {"EAGAIN": "it does not start the runtime", "ENOMEM": "it does not start the runtime"},
     "weir_clock_run_until": {"EAGAIN": "it does not start the runtime", "ENOMEM": "it does not start the runtime"},
     "weir_debug_dump_on": {"EBUSY": "it replaces a handler of the program, and a signal has room for all listeners"},
+    "weir_client_default": {"EINVAL": "its config is the default one"},
     "weir_connect_new": CONNECTING,
     "weir_connect_tls_new": CONNECTING,
     "weir_guard_open": ALIKE,
