@@ -728,29 +728,55 @@ orders_are_read(void)
                 CU_ASSERT_EQUAL(weir__name_order_read(cases[i].text), cases[i].order);
 }
 
+/* The fork comes before the thread of the server: a sanitizer wants only one then. */
 static void
-a_child_of_a_fork_that_never_started_may_look_up(void)
+a_child_of_a_fork_may_look_up_if_nothing_was_started(void)
 {
-        dns_start();
+        int ends[2], status = -1;
+
+        CU_ASSERT_EQUAL_FATAL(pipe2(ends, O_CLOEXEC), 0);
         pid_t child = fork();
         if (child == 0) {
                 config = (struct weir_resolver_config)WEIR_RESOLVER_CONFIG_DEFAULT;
                 config.mode = WEIR_RESOLVER_DNS;
                 config.servers = dns.servers;
-                weir_resolver_configure(&config);
-                _exit(weir_task_run(weir_resolve_new("both.test", 0, NULL, NULL)) == 0 && weir_shutdown() == 0 ? 0 : 1);
+                bool is_read = read(ends[0], dns.servers, sizeof dns.servers) == sizeof dns.servers;
+                is_read = is_read && weir_resolver_configure(&config) == 0;
+                _exit(is_read && weir_task_run(weir_resolve_new("both.test", 0, NULL, NULL)) == 0 && weir_shutdown() == 0 ? 0
+                                                                                                                          : 1);
         }
-        int status = -1;
+        dns_start();
+        CU_ASSERT_EQUAL(write(ends[1], dns.servers, sizeof dns.servers), (ssize_t)sizeof dns.servers);
         CU_ASSERT_EQUAL(waitpid(child, &status, 0), child);
         CU_ASSERT_EQUAL(status, 0);
+        close(ends[0]);
+        close(ends[1]);
         dns_stop();
+}
+
+/* A child of a process whose runtime is up may not use the library, and is told so. */
+static void
+a_child_of_a_fork_under_way_is_refused(void)
+{
+        int status = -1;
+
+        begin();
+        look_up("both.test", 0);
+        pid_t child = fork();
+        if (child == 0)
+                _exit(weir_resolver_configure(NULL) == -ECHILD && stats().entries == 0 ? 0 : 1);
+        CU_ASSERT_EQUAL(waitpid(child, &status, 0), child);
+        CU_ASSERT_EQUAL(status, 0);
+        FOUND("both.test", 0, 2, "2001:db8::1");
+        end();
 }
 
 int
 main(void)
 {
         static const struct weir_test tests[] = {
-                WEIR_TEST(a_child_of_a_fork_that_never_started_may_look_up),
+                WEIR_TEST(a_child_of_a_fork_may_look_up_if_nothing_was_started),
+                WEIR_TEST(a_child_of_a_fork_under_way_is_refused),
                 WEIR_TEST(the_addresses_of_both_families_come_ipv6_first),
                 WEIR_TEST(literals_and_names_of_this_host_ask_nobody),
                 WEIR_TEST(each_failure_has_a_code_and_words_of_its_own),
