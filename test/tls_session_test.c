@@ -255,14 +255,13 @@ the_newest_few_are_kept(void)
 {
         struct weir__tls_sessions *sessions = weir__tls_sessions_new();
 
-        for (unsigned id = 0; id < 6; id++)
+        for (unsigned id = 0; id < WEIR__TLS_SESSIONS_FOR_NAME + 2; id++)
                 CU_ASSERT_TRUE(weir__tls_sessions_keep(sessions, "a", make_session(TLS1_3_VERSION, id, WEIR_SEC(60))));
-        for (int id = 5; id >= 2; id--)
+        for (int id = WEIR__TLS_SESSIONS_FOR_NAME + 1; id >= 2; id--)
                 CU_ASSERT_EQUAL(take(sessions, "a"), id);
         CU_ASSERT_EQUAL(take(sessions, "a"), -1);
         for (unsigned id = 0; id < 6; id++)
                 CU_ASSERT_TRUE(weir__tls_sessions_keep(sessions, "a", make_session(TLS1_2_VERSION, id, WEIR_SEC(60))));
-        CU_ASSERT_EQUAL(take(sessions, "a"), 5);
         CU_ASSERT_EQUAL(take(sessions, "a"), 5); /* until it expires */
         weir__tls_sessions_forget(sessions, "a");
         weir__tls_sessions_forget(sessions, "b");
@@ -308,6 +307,26 @@ the_least_recently_used_name_goes(void)
         CU_ASSERT_EQUAL(take(sessions, "1"), -1);
         CU_ASSERT_EQUAL(take(sessions, "2"), -1);
         CU_ASSERT_EQUAL(take(sessions, "3"), 3);
+        weir__tls_sessions_free(sessions);
+}
+
+/* Few names with many sessions each. */
+static void
+all_sessions_together_have_a_bound(void)
+{
+        struct weir__tls_sessions *sessions = weir__tls_sessions_new();
+        unsigned count = 0;
+        char key[32];
+
+        for (unsigned id = 0; id < 2 * WEIR__TLS_SESSIONS_MAX; id++) {
+                snprintf(key, sizeof key, "%u", id / WEIR__TLS_SESSIONS_FOR_NAME);
+                CU_ASSERT_TRUE(weir__tls_sessions_keep(sessions, key, make_session(TLS1_3_VERSION, id, WEIR_SEC(60))));
+        }
+        for (unsigned id = 0; id < 2 * WEIR__TLS_SESSIONS_MAX; id++) {
+                snprintf(key, sizeof key, "%u", id / WEIR__TLS_SESSIONS_FOR_NAME);
+                count += take(sessions, key) >= 0;
+        }
+        CU_ASSERT(count <= WEIR__TLS_SESSIONS_MAX && count > WEIR__TLS_SESSIONS_MAX - WEIR__TLS_SESSIONS_FOR_NAME);
         weir__tls_sessions_free(sessions);
 }
 
@@ -424,6 +443,7 @@ main(void)
                 WEIR_TEST(the_newest_few_are_kept),
                 WEIR_TEST(an_expired_session_is_not_used),
                 WEIR_TEST(the_least_recently_used_name_goes),
+                WEIR_TEST(all_sessions_together_have_a_bound),
                 WEIR_TEST(threads_share_a_cache),
                 WEIR_TEST(sessions_get_by_without_any_one_allocation),
         };

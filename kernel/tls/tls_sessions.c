@@ -20,11 +20,16 @@
 
 #define LINES 256
 
+struct kept {
+        struct weir__link link; /* in the name's sessions */
+        struct weir__tls_session session;
+};
+
 struct name {
         struct weir__link recent; /* in the cache's `recent` */
         struct name *next;        /* in its line */
         unsigned line, count;
-        struct weir__tls_session sessions[WEIR__TLS_SESSIONS_FOR_NAME]; /* the newest last */
+        struct weir__list sessions; /* the newest first */
         char key[];
 };
 
@@ -33,8 +38,8 @@ struct weir__tls_sessions {
         struct weir__lock lock;
 
         /* Guarded by lock. */
-        unsigned count;           /* of names */
-        struct weir__list recent; /* names, the most recently used first */
+        unsigned name_count, count; /* names; sessions of all of them */
+        struct weir__list recent;   /* names, the most recently used first */
         struct name *lines[LINES];
 };
 
@@ -57,37 +62,64 @@ touch(struct weir__tls_sessions *sessions, struct name *name)
         weir__list_prepend(&sessions->recent, &name->recent);
 }
 
-/* Returns the one that has to go for it; NULL: there was room. */
 static struct name *
+oldest_name(struct weir__tls_sessions *sessions)
+{
+        return weir__container_of(sessions->recent.head.previous, struct name, recent);
+}
+
+static void
 add_name(struct weir__tls_sessions *sessions, struct name *name)
 {
-        struct name *oldest = NULL;
-
-        if (sessions->count == WEIR__TLS_SESSIONS_NAMES) {
-                oldest = weir__container_of(sessions->recent.head.previous, struct name, recent);
-                weir__link_remove(&oldest->recent);
-                *find(sessions, oldest->key, oldest->line) = oldest->next;
-        } else {
-                sessions->count++;
-        }
         name->next = sessions->lines[name->line];
         sessions->lines[name->line] = name;
         weir__list_prepend(&sessions->recent, &name->recent);
-        return oldest;
+        sessions->name_count++;
 }
 
-/* Returns the session that has to go for it; NULL: there was room. */
-static SSL_SESSION *
-add_session(struct name *name, const struct weir__tls_session *session)
+static void
+remove_name(struct weir__tls_sessions *sessions, struct name *name)
 {
-        SSL_SESSION *oldest = NULL;
+        weir__link_remove(&name->recent);
+        *find(sessions, name->key, name->line) = name->next;
+        sessions->name_count--;
+        sessions->count -= name->count;
+}
 
-        if (name->count == WEIR__TLS_SESSIONS_FOR_NAME) {
-                oldest = name->sessions[0].session;
-                memmove(name->sessions, name->sessions + 1, --name->count * sizeof *name->sessions);
+static void
+add_session(struct weir__tls_sessions *sessions, struct name *name, struct kept *kept)
+{
+        weir__list_prepend(&name->sessions, &kept->link);
+        name->count++;
+        sessions->count++;
+}
+
+static void
+move_session(struct weir__tls_sessions *sessions, struct name *name, struct weir__link *link, struct weir__list *to)
+{
+        weir__link_remove(link);
+        weir__list_append(to, link);
+        name->count--;
+        sessions->count--;
+}
+
+/* Makes room behind a new session of that name.  Returns names that have to go, linked by `next`.  Sessions that have to go come to
+ * `dropped`. */
+static struct name *
+keep_bounds(struct weir__tls_sessions *sessions, struct name *name, struct weir__list *dropped)
+{
+        struct name *gone = NULL;
+
+        if (name->count > WEIR__TLS_SESSIONS_FOR_NAME)
+                move_session(sessions, name, name->sessions.head.previous, dropped);
+        while (sessions->name_count > WEIR__TLS_SESSIONS_NAMES || sessions->count > WEIR__TLS_SESSIONS_MAX) {
+                struct name *oldest = oldest_name(sessions);
+
+                remove_name(sessions, oldest);
+                oldest->next = gone;
+                gone = oldest;
         }
-        name->sessions[name->count++] = *session;
-        return oldest;
+        return gone;
 }
 
 /* -- any thread -- */
@@ -99,17 +131,21 @@ line_of(const struct weir__tls_sessions *sessions, const char *key)
 }
 
 static void
-free_all(const struct weir__tls_session *sessions, unsigned count)
+free_all(struct weir__list *list)
 {
-        for (unsigned i = 0; i < count; i++)
-                SSL_SESSION_free(sessions[i].session);
+        for (struct weir__link *link; (link = weir__list_pop(list));) {
+                struct kept *kept = weir__container_of(link, struct kept, link);
+
+                SSL_SESSION_free(kept->session.session);
+                free(kept);
+        }
 }
 
 static void
 free_name(struct name *name)
 {
         if (name)
-                free_all(name->sessions, name->count);
+                free_all(&name->sessions);
         free(name);
 }
 
@@ -150,81 +186,91 @@ weir__tls_sessions_free(struct weir__tls_sessions *sessions)
         free(sessions);
 }
 
+/* Finds the name, and makes it if need be.  Returns NULL when out of memory.  The lock is held afterwards, if it is not. */
+static struct name *
+hold_name(struct weir__tls_sessions *sessions, const char *key)
+{
+        unsigned line = line_of(sessions, key);
+
+        weir__lock(&sessions->lock);
+        struct name *name = *find(sessions, key, line);
+        if (name) {
+                touch(sessions, name);
+                return name;
+        }
+        weir__unlock(&sessions->lock);
+        struct name *made = make_name(key, line);
+        if (!made)
+                return NULL;
+        weir__lock(&sessions->lock);
+        name = *find(sessions, key, line);
+        if (!name) {
+                add_name(sessions, made);
+                return made;
+        }
+        weir__unlock(&sessions->lock); /* another thread has made it meanwhile; it may be gone again */
+        free(made);
+        return hold_name(sessions, key);
+}
+
 bool
 weir__tls_sessions_keep(struct weir__tls_sessions *sessions, const char *key, const struct weir__tls_session *session)
 {
-        unsigned line = line_of(sessions, key);
-        struct name *made = NULL, *name, *dropped = NULL;
-        SSL_SESSION *oldest = NULL;
+        struct kept *kept = session->until > weir__clock_wall_coarse() ? malloc(sizeof *kept) : NULL;
+        struct weir__list dropped = {0};
+        struct name *name = kept ? hold_name(sessions, key) : NULL;
 
-        if (session->until <= weir__clock_wall_coarse())
+        if (!name) {
+                free(kept);
                 return false;
-        for (;;) {
-                weir__lock(&sessions->lock);
-                name = *find(sessions, key, line);
-                if (name)
-                        touch(sessions, name);
-                else if ((name = made))
-                        dropped = add_name(sessions, made);
-                if (name)
-                        oldest = add_session(name, session);
-                weir__unlock(&sessions->lock);
-                if (name)
-                        break;
-                made = make_name(key, line);
-                if (!made)
-                        return false;
         }
-        if (made != name)
-                free(made); /* another thread has made it meanwhile */
-        free_name(dropped);
-        SSL_SESSION_free(oldest);
+        kept->session = *session;
+        add_session(sessions, name, kept);
+        struct name *gone = keep_bounds(sessions, name, &dropped), *next;
+        weir__unlock(&sessions->lock);
+        for (; gone; gone = next) {
+                next = gone->next;
+                free_name(gone);
+        }
+        free_all(&dropped);
         return true;
 }
 
 bool
 weir__tls_sessions_take(struct weir__tls_sessions *sessions, const char *key, struct weir__tls_session *session)
 {
-        unsigned line = line_of(sessions, key), old_count = 0;
         weir_nsec now = weir__clock_wall_coarse();
-        struct weir__tls_session old[WEIR__TLS_SESSIONS_FOR_NAME];
+        struct weir__list dropped = {0};
+        struct weir__link *link;
         bool is_found = false;
 
         weir__lock(&sessions->lock);
-        struct name *name = *find(sessions, key, line);
+        struct name *name = *find(sessions, key, line_of(sessions, key));
         if (name)
                 touch(sessions, name);
-        while (name && name->count && !is_found) {
-                struct weir__tls_session *newest = &name->sessions[name->count - 1];
+        while (name && !is_found && (link = weir__list_first(&name->sessions))) {
+                struct weir__tls_session *newest = &weir__container_of(link, struct kept, link)->session;
 
                 is_found = newest->until > now && SSL_SESSION_is_resumable(newest->session);
-                if (is_found)
+                if (is_found) {
                         *session = *newest;
-                if (is_found && SSL_SESSION_get_protocol_version(newest->session) < TLS1_3_VERSION)
-                        SSL_SESSION_up_ref(newest->session); /* it stays */
-                else
-                        name->count--;
-                if (!is_found)
-                        old[old_count++] = *newest;
+                        SSL_SESSION_up_ref(newest->session);
+                }
+                if (!is_found || SSL_SESSION_get_protocol_version(newest->session) >= TLS1_3_VERSION)
+                        move_session(sessions, name, link, &dropped);
         }
         weir__unlock(&sessions->lock);
-        free_all(old, old_count);
+        free_all(&dropped);
         return is_found;
 }
 
 void
 weir__tls_sessions_forget(struct weir__tls_sessions *sessions, const char *key)
 {
-        unsigned line = line_of(sessions, key), count = 0;
-        struct weir__tls_session dropped[WEIR__TLS_SESSIONS_FOR_NAME];
-
         weir__lock(&sessions->lock);
-        struct name *name = *find(sessions, key, line);
-        if (name) {
-                count = name->count;
-                memcpy(dropped, name->sessions, count * sizeof *dropped);
-                name->count = 0;
-        }
+        struct name *name = *find(sessions, key, line_of(sessions, key));
+        if (name)
+                remove_name(sessions, name);
         weir__unlock(&sessions->lock);
-        free_all(dropped, count);
+        free_name(name);
 }

@@ -10,7 +10,8 @@
 #include <weir/time.h>
 
 #define WEIR__TLS_SESSIONS_NAMES    1000 /* that have sessions; for a further one, the least recently used is forgotten */
-#define WEIR__TLS_SESSIONS_FOR_NAME 4    /* the newest */
+#define WEIR__TLS_SESSIONS_FOR_NAME 64   /* the newest: so many connections at once have one each */
+#define WEIR__TLS_SESSIONS_MAX      4000 /* of all names; for a further one, the least recently used name is forgotten */
 
 struct weir__tls_sessions;
 
