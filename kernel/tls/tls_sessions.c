@@ -103,8 +103,8 @@ move_session(struct weir__tls_sessions *sessions, struct name *name, struct weir
         sessions->count--;
 }
 
-/* Makes room behind a new session of that name.  Returns names that have to go, linked by `next`.  Sessions that have to go come to
- * `dropped`. */
+/* Makes room behind a new session of that name.  Returns names that have to go, linked by `next`.  Sessions that have to go come
+ * to `dropped`. */
 static struct name *
 keep_bounds(struct weir__tls_sessions *sessions, struct name *name, struct weir__list *dropped)
 {
