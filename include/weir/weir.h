@@ -32,6 +32,7 @@
 #include <weir/loop.h>
 #include <weir/mailbox.h>
 #include <weir/metrics.h>
+#include <weir/multipart.h>
 #include <weir/parallel.h>
 #include <weir/pool.h>
 #include <weir/process.h>
