@@ -1,0 +1,228 @@
+/* test/client_refused_test.c: the client of HTTP where a program asks for what cannot be, and where no connection can be made. */
+#include <weir/log.h>
+
+#include "test/client_fixture.h"
+
+#define HEAD_OK "HTTP/1.1 200 OK\r\n"
+
+/* -- what is refused at the start -- */
+
+static void
+what_cannot_be_asked_is_refused_at_the_start(void)
+{
+        static const char *const methods[] = {"", "G ET", "GET\r\n", "G\tET", "GET\x7f", "G@T", "CONNECT", "\xc3\xa4"};
+        static const char *const urls[] = {"",
+                                           "127.0.0.1",
+                                           "/path",
+                                           "ftp://127.0.0.1/",
+                                           "http://",
+                                           "http:///",
+                                           "http://127.0.0.1:0/",
+                                           "http://127.0.0.1:65536/",
+                                           "http://127.0.0.1:x/",
+                                           "http://127.0.0.1/a b",
+                                           "http://127.0.0.1/a\r\nX: y",
+                                           "http://127.0.0.1/\t",
+                                           "http://127.0.0.1/%0",
+                                           "http://\xc3\xa4.example/",
+                                           "http://[::1/"};
+
+        begin(NULL);
+        for (size_t i = 0; i < sizeof methods / sizeof *methods; i++)
+                CU_ASSERT_EQUAL(weir_task_start(weir_client_request_new(client, methods[i], url_of("/"), NULL, NULL)), -EINVAL);
+        CU_ASSERT_EQUAL(weir_task_start(weir_client_request_new(client, NULL, url_of("/"), NULL, NULL)), -EINVAL);
+        for (size_t i = 0; i < sizeof urls / sizeof *urls; i++)
+                CU_ASSERT_EQUAL(weir_task_start(weir_client_request_new(client, "GET", urls[i], NULL, NULL)), -EINVAL);
+        CU_ASSERT_EQUAL(weir_task_start(weir_client_request_new(client, "GET", NULL, NULL, NULL)), -EINVAL);
+        CU_ASSERT_EQUAL(weir_task_start(weir_client_request_new(NULL, "GET", url_of("/"), NULL, NULL)), -ENOMEM);
+        CU_ASSERT_FALSE(http_peer_has_caller(listener));
+        end();
+}
+
+static void
+changes_that_cannot_be_are_refused(void)
+{
+        static const struct {
+                const char *name, *value;
+        } fields[] = {{"", "x"},
+                      {"A B", "x"},
+                      {"A:", "x"},
+                      {"A\r\n", "x"},
+                      {"A", "x\r\nB: y"},
+                      {"A", "x\ny"},
+                      {"A", "x\ry"},
+                      {"A", "x\001"},
+                      {NULL, "x"},
+                      {"A", NULL},
+                      {"Connection", "x"},
+                      {"connection", "x"},
+                      {"TE", "trailers"},
+                      {"Keep-Alive", "x"},
+                      {"Upgrade", "x"},
+                      {"Expect", "100-continue"},
+                      {"Trailer", "X"},
+                      {"Content-Length", "1"},
+                      {"Transfer-Encoding", "chunked"}};
+
+        begin(NULL);
+        for (size_t i = 0; i < 2 * (sizeof fields / sizeof *fields); i++) {
+                weir_task *request = request_new("GET", "/", NULL);
+                int r = i % 2 ? weir_http_request_set_header(request, fields[i / 2].name, fields[i / 2].value)
+                              : weir_http_request_add_header(request, fields[i / 2].name, fields[i / 2].value);
+
+                CU_ASSERT_EQUAL(r, -EINVAL);
+                CU_ASSERT_EQUAL(weir_task_start(request), -EINVAL);
+        }
+        weir_task *request = request_new("POST", "/", NULL);
+        CU_ASSERT_EQUAL(weir_http_request_set_body(request, NULL, 1, NULL), -EINVAL);
+        weir_task_dismiss(request);
+        request = request_new("POST", "/", NULL);
+        CU_ASSERT_EQUAL(weir_http_request_lend_body(request, "x", 1, "a\nb"), -EINVAL);
+        weir_task_dismiss(request);
+        request = request_new("POST", "/", NULL);
+        CU_ASSERT_EQUAL(weir_http_request_set_body_file(request, -1, 0, 1, NULL), -EINVAL);
+        CU_ASSERT_EQUAL(weir_task_start(request), -EINVAL);
+        request = request_new("POST", "/", NULL);
+        CU_ASSERT_EQUAL(weir_http_request_set_limit(request, WEIR_HTTP_LIMIT_WHOLE, 0), -EINVAL);
+        CU_ASSERT_EQUAL(weir_http_request_set_limit(request, (enum weir_http_limit)99, 1), -EINVAL);
+        weir_task_dismiss(request);
+        CU_ASSERT_FALSE(http_peer_has_caller(listener));
+        end();
+}
+
+static void
+settings_that_cannot_be_are_refused(void)
+{
+        struct weir_client_config config = WEIR_CLIENT_CONFIG_DEFAULT;
+
+        config.size--;
+        CU_ASSERT_PTR_NULL(weir_client_new(&config));
+        CU_ASSERT_EQUAL(errno, EINVAL);
+        config.size++;
+        config.user_agent = "a\r\nb";
+        CU_ASSERT_PTR_NULL(weir_client_new(&config));
+        CU_ASSERT_EQUAL(errno, EINVAL);
+        config.user_agent = NULL;
+        config.idle_limit = -1;
+        CU_ASSERT_PTR_NULL(weir_client_new(&config));
+        CU_ASSERT_EQUAL(weir_client_stats(NULL, NULL), -EINVAL);
+        weir_client_unref(NULL);
+        CU_ASSERT_PTR_NULL(weir_client_ref(NULL));
+        weir_client_close_idle(NULL);
+}
+
+static void
+nobody_listens_is_told_in_words(void)
+{
+        struct seen seen = {0};
+
+        begin(NULL);
+        close(listener);
+        get("/", &seen);
+        WEIR_TEST_EVENTUALLY((settle(), seen.calls));
+        SEES(seen, -ECONNREFUSED, 0, "");
+        CU_ASSERT_EQUAL(seen.stage, WEIR_HTTP_CONNECTING);
+        HAS(seen.problem, "refused");
+        CU_ASSERT_EQUAL(stats().connections, 0);
+        CU_ASSERT_EQUAL(stats().failed, 1);
+        listener = http_peer_listen(&port);
+        end();
+}
+
+/* -- TLS -- */
+
+static void
+ask_https(SSL_CTX *context, bool is_trusted, const char *reply, bool cuts, struct seen *seen)
+{
+        struct weir_client_config config = WEIR_CLIENT_CONFIG_DEFAULT;
+        struct weir_tls_config trust = WEIR_TLS_CONFIG_DEFAULT;
+        char url[64];
+
+        trust.ca_file = is_trusted ? tls_path("authority.pem") : tls_path("other.pem");
+        config.tls = weir_tls_client_new(&trust);
+        weir_test_begin_real(1);
+        begin_with(&config);
+        weir_tls_unref(config.tls);
+        snprintf(url, sizeof url, "https://127.0.0.1:%d/", port);
+        start(weir_client_request_new(client, "GET", url, see, seen));
+        if (http_peer_accept(&peer, listener, context) && reply) {
+                if (context)
+                        (void)http_peer_request(&peer);
+                http_peer_send(&peer, reply);
+                if (cuts)
+                        http_peer_cut(&peer);
+                else
+                        http_peer_close(&peer);
+        }
+        wait_for(seen);
+        end();
+}
+
+static void
+faults_of_tls_have_codes_of_their_own(void)
+{
+        static const struct {
+                const char *name;
+                struct tls_wish wish;
+                int status;
+        } servers[] = {
+                {"wrong", {.alternative_names = "DNS:other.example", .issuer = "authority"}, WEIR_ETLS_NAME},
+                {"expired",
+                 {.alternative_names = "IP:127.0.0.1", .issuer = "authority", .begins_in = -9000, .ends_in = -3600},
+                 WEIR_ETLS_EXPIRED},
+                {"self", {.alternative_names = "IP:127.0.0.1"}, WEIR_ETLS_SELF_SIGNED},
+                {"stranger", {.alternative_names = "IP:127.0.0.1", .issuer = "unknown"}, WEIR_ETLS_UNTRUSTED},
+        };
+
+        tls_files_begin();
+        tls_make_certificate("authority", &(struct tls_wish){.is_authority = true});
+        tls_make_certificate("unknown", &(struct tls_wish){.is_authority = true});
+        tls_make_certificate("other", &(struct tls_wish){.is_authority = true});
+        for (size_t i = 0; i < sizeof servers / sizeof *servers; i++) {
+                struct seen seen = {0};
+
+                tls_make_certificate(servers[i].name, &servers[i].wish);
+                SSL_CTX *context = http_peer_tls(servers[i].name);
+                ask_https(context, true, NULL, false, &seen);
+                CU_ASSERT_EQUAL(seen.status, servers[i].status);
+                CU_ASSERT(seen.problem[0] != '\0');
+                SSL_CTX_free(context);
+        }
+        struct seen seen = {0};
+        ask_https(NULL, true, "HTTP/1.1 400 Bad\r\n\r\n", false, &seen);
+        CU_ASSERT_EQUAL(seen.status, WEIR_ETLS_PLAIN);
+        tls_files_end();
+}
+
+static void
+an_end_of_tls_without_a_word_is_no_end_of_a_body(void)
+{
+        tls_files_begin();
+        tls_make_certificate("authority", &(struct tls_wish){.is_authority = true});
+        tls_make_certificate("server", &(struct tls_wish){.alternative_names = "IP:127.0.0.1", .issuer = "authority"});
+        SSL_CTX *context = http_peer_tls("server");
+        for (int i = 0; i < 4; i++) {
+                struct seen seen = {0};
+
+                ask_https(context, true, i < 2 ? HEAD_OK "\r\npart" : OK_WORD, i % 2, &seen);
+                SEES(seen, i == 1 ? -ECONNABORTED : 0, 200, i < 2 ? "part" : "word");
+        }
+        SSL_CTX_free(context);
+        tls_files_end();
+}
+
+int
+main(void)
+{
+        static const struct weir_test tests[] = {
+                WEIR_TEST(what_cannot_be_asked_is_refused_at_the_start),
+                WEIR_TEST(changes_that_cannot_be_are_refused),
+                WEIR_TEST(settings_that_cannot_be_are_refused),
+                WEIR_TEST(nobody_listens_is_told_in_words),
+                WEIR_TEST(faults_of_tls_have_codes_of_their_own),
+                WEIR_TEST(an_end_of_tls_without_a_word_is_no_end_of_a_body),
+        };
+
+        weir_log_set(NULL, NULL);
+        return weir_test_main("client_refused", tests, sizeof tests / sizeof *tests);
+}
