@@ -143,7 +143,7 @@ seek(struct weir_http_call *self)
 
         self->state = WEIR__CALL_SEEKING;
         weir__http_call_set_stage(&self->call, WEIR_HTTP_QUEUED);
-        while ((connection = weir__pool_get(branch_of(self))) && self->was_replayed && !weir__wire_is_alive(connection))
+        while ((connection = weir__pool_get(branch_of(self))) && !weir__wire_is_alive(connection, self->was_replayed))
                 weir__wire_close(connection);
         if (connection)
                 start(self, connection);

@@ -68,14 +68,14 @@ wait_for_connection(struct weir__request *request)
                 weir__pool_wait(weir__request_branch(request), &request->seeker);
 }
 
-/* An idle connection; a request that is sent once more takes only one that the server has not closed. */
+/* An idle connection that the server has not closed, as far as can be seen. */
 static struct weir__pooled *
 find_connection(struct weir__request *request)
 {
         struct weir__pooled *connection;
 
-        while ((connection = weir__pool_get(weir__request_branch(request))) && request->was_replayed &&
-               !weir__wire_is_alive(connection))
+        while ((connection = weir__pool_get(weir__request_branch(request))) &&
+               !weir__wire_is_alive(connection, request->was_replayed))
                 weir__wire_close(connection);
         return connection;
 }

@@ -14,6 +14,8 @@
 #include "kernel/base/phase.h"
 #include "kernel/worker/deliver.h"
 
+#define UNLOOKED WEIR_MSEC(1) /* a connection that was idle for less is used without a look */
+
 static struct weir__transport *
 transport_of(const struct weir__wire *wire)
 {
@@ -385,10 +387,14 @@ weir__wire_new(struct weir__branch *branch, struct weir_stream *stream, int *fai
         return NULL;
 }
 
+/* A server that closes an idle connection may have done so already, and may have sent a 408 before. */
 bool
-weir__wire_is_alive(const struct weir__pooled *connection)
+weir__wire_is_alive(const struct weir__pooled *connection, bool must_look)
 {
-        return weir__input_peek(&((const struct weir__wire *)connection)->stream->transport) == -EAGAIN;
+        const struct weir__wire *wire = (const struct weir__wire *)connection;
+        bool was_idle = wire->limited_by == OF_IDLE && weir__clock_now() >= weir__clock_after(wire->since, UNLOOKED);
+
+        return !(must_look || was_idle) || weir__input_peek(&wire->stream->transport) == -EAGAIN;
 }
 
 struct weir__origin *
