@@ -13,8 +13,7 @@
 
 static int visits; /* of /busy; the handler's */
 
-static void
-on_piece(weir_task *read, void *exchange);
+static void on_piece(weir_task *read, void *exchange);
 
 static void
 read_next(weir_task *exchange)
@@ -109,7 +108,8 @@ show(weir_task *get, void *context)
                 const char *body = weir_http_response_body(get, &size);
 
                 *shown = weir_http_response_status(get);
-                printf("%d from %s: %zu bytes\n%s", *shown, weir_http_response_url(get), size, body);
+                printf("%d from %s: %zu bytes\n", *shown, weir_http_response_url(get), size);
+                printf("%s", body);
         }
 }
 
@@ -274,6 +274,8 @@ struct copy {
         int pieces;
 };
 
+static void read_more(weir_series *series, struct copy *copy);
+
 static void
 take_piece(weir_task *read, void *context)
 {
@@ -281,11 +283,17 @@ take_piece(weir_task *read, void *context)
         size_t size;
 
         weir_http_call_data(read, &size);
+        copy->size += size;
         if (weir_task_status(read))
                 fprintf(stderr, "%s\n", weir_http_call_problem(copy->call));
         else if (size > 0)
-                weir_series_push(weir_series_of(read), weir_http_call_read_new(copy->call, take_piece, copy));
-        copy->size += size;
+                read_more(weir_series_of(read), copy);
+}
+
+static void
+read_more(weir_series *series, struct copy *copy)
+{
+        weir_series_push(series, weir_http_call_read_new(copy->call, take_piece, copy));
 }
 
 static void
@@ -294,7 +302,7 @@ take_head(weir_task *head, void *context)
         struct copy *copy = context;
 
         if (weir_task_status(head) == 0 && weir_http_call_status(copy->call) == 200)
-                weir_series_push(weir_series_of(head), weir_http_call_read_new(copy->call, take_piece, copy));
+                read_more(weir_series_of(head), copy);
 }
 
 static void
