@@ -79,7 +79,7 @@ WEIR_API int weir_stream_local(weir_stream *stream, char *out, size_t room);
 
 /* Makes a task that connects to an address:
  *
- *   "host:port", "[v6]:port"         TCP; the addresses of a name are tried one after another
+ *   "host:port", "[v6]:port"         TCP; the addresses of a name are tried side by side (docs/names.md)
  *   "unix:path", "unix:@abstract"    a Unix socket
  *   "tls:host:port"                  TCP with TLS; the certificate must have the name of the host, and
  *                                    the system's roots must stand behind it (weir/tls.h has more)
@@ -92,8 +92,9 @@ WEIR_API int weir_stream_local(weir_stream *stream, char *out, size_t room);
  *          reports -EINVAL for an address of another form, -ENAMETOOLONG for one that is too long.
  *          The task's status: 0: it is connected; -ENOENT: the name is not known, or there is no such
  *          Unix socket; -EIO: the servers of names answer with an error; -EAGAIN: they do not answer;
+ *          -EINVAL: it is no name of a host;
  *          -EADDRNOTAVAIL: there is no free port; -ECONNREFUSED, -EHOSTUNREACH, -ENETUNREACH,
- *          -ETIMEDOUT and others of connect(2), those of the last address; with TLS also those of
+ *          -ETIMEDOUT and others of connect(2), those of the last attempt; with TLS also those of
  *          weir_connect_tls_new; -EMFILE, -ENFILE, -ENOMEM; -ECANCELED, -ETIMEDOUT or -ESHUTDOWN if
  *          its series ended before.
  * Threads: any. */
@@ -106,7 +107,8 @@ WEIR_API weir_task *weir_connect_new(const char *address, weir_task_fn *done, vo
  * Threads: inside the task's callback. */
 WEIR_API weir_stream *weir_connect_take_stream(weir_task *connect);
 
-/* Why a connect has failed, for people: for a certificate with its names and dates.
+/* Why a connect has failed, for people: "connect to example.org:443 (192.0.2.1): Connection refused";
+ * for a name what weir_resolve_problem says; for a certificate its names and dates.
  *
  * Owner:   the task.
  * Result:  NULL for another task, and if it has not failed.

@@ -277,8 +277,8 @@ take_addresses(struct weir__dns_reply *reply, int family)
         return ARES_SUCCESS;
 }
 
-/* When no server is left to ask because each has refused, c-ares 1.18 says that none could be reached.  It says so while it has the
- * last reply in hand. */
+/* When no server is left to ask because each has refused, c-ares 1.18 says that none could be reached.  It says so while it has
+ * the last reply in hand. */
 static int
 refusal_of(const struct weir__dns *dns)
 {

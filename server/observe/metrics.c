@@ -13,6 +13,7 @@
 #include <stdlib.h>
 
 #include <weir/metrics.h>
+#include <weir/resolve.h>
 #include <weir/runtime.h>
 
 #include "factory/task/live.h"
@@ -373,6 +374,22 @@ write_upstreams(struct weir__sink *sink)
         weir_upstream_unref(first);
 }
 
+/* -- names -- */
+
+static void
+write_resolver(struct weir__sink *sink)
+{
+        struct weir_resolver_stats stats;
+
+        weir_resolver_stats(&stats);
+        single(sink, "weir_resolver_hits_total", "counter", "Answers for names that were kept.", (int64_t)stats.hits);
+        single(sink, "weir_resolver_lookups_total", "counter", "Look-ups of names.", (int64_t)stats.misses);
+        single(sink, "weir_resolver_joined_total", "counter", "Waits for a look-up that was under way.", (int64_t)stats.joined);
+        single(sink, "weir_resolver_failures_total", "counter", "Look-ups that have found no address.", (int64_t)stats.failures);
+        single(sink, "weir_resolver_entries", "gauge", "Answers that are kept.", (int64_t)stats.entries);
+        single(sink, "weir_resolver_running", "gauge", "Look-ups that are under way.", (int64_t)stats.running);
+}
+
 /* -- all of it -- */
 
 static void
@@ -387,6 +404,7 @@ write_all(struct weir__sink *sink, const struct weir__serving_report *servers, s
         write_pending(sink);
         write_lateness(sink);
         single(sink, "weir_live_series", "gauge", "Series that have begun and not ended.", (int64_t)weir__live_count());
+        write_resolver(sink);
         write_held(sink);
         write_totals(sink, servers, count);
         write_requests(sink, servers, count);
