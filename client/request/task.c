@@ -112,6 +112,7 @@ weir__request_seek(struct weir__request *request)
         struct weir__pooled *connection = find_connection(request);
 
         prepare_call(request);
+        weir__http_call_set_stage(&request->call, WEIR_HTTP_QUEUED);
         if (connection)
                 weir__wire_start(weir__wire_of(connection), &request->call);
         else if (request->is_trying)

@@ -142,6 +142,17 @@ no_limit(struct weir__wire *wire)
         return WEIR_FOREVER;
 }
 
+/* It is closed at its age as well: no request goes to an older one. */
+static weir_nsec
+idle_limit(struct weir__wire *wire, weir_nsec now)
+{
+        const struct weir_client_config *config = &client_of(wire)->config;
+        weir_nsec idle = limit_of(wire, OF_IDLE, now, config->idle_limit),
+                  aged = weir__clock_after(wire->opened_at, config->age_limit);
+
+        return idle < aged ? idle : aged;
+}
+
 /* While output waits, the limit begins anew with each part that goes out. */
 static weir_nsec
 stage_limit(struct weir__wire *wire, weir_nsec now)
@@ -150,7 +161,7 @@ stage_limit(struct weir__wire *wire, weir_nsec now)
         const struct weir__http_call *call = wire->call;
 
         if (!call)
-                return limit_of(wire, OF_IDLE, now, client_of(wire)->config.idle_limit);
+                return idle_limit(wire, now);
         if (!weir__output_is_empty(transport)) {
                 if (transport->sent != wire->sent)
                         wire->limited_by = OF_NOTHING;
@@ -335,11 +346,8 @@ weir__wire_take_back(struct weir__http_call *call, struct weir__writer *writer)
 static bool
 may_be_kept(const struct weir__wire *wire, const struct weir__http_call *call)
 {
-        const struct weir_client *client = client_of(wire);
-
-        return call->received->is_persistent && call->is_sent && !weir__phase_is_stopping() && weir__client_is_used(client) &&
-               wire->pooled.generation == atomic_load_explicit(&client->generation, memory_order_relaxed) &&
-               weir__clock_now() < weir__clock_after(wire->opened_at, client->config.age_limit);
+        return call->received->is_persistent && call->is_sent && !weir__phase_is_stopping() &&
+               weir__clock_now() < weir__clock_after(wire->opened_at, client_of(wire)->config.age_limit);
 }
 
 void
@@ -366,7 +374,7 @@ weir__wire_new(struct weir__branch *branch, struct weir_stream *stream, int *fai
         *failed = stream->transport.poller == branch->poller ? weir__stream_try(stream) : -EXDEV;
         if (*failed)
                 return NULL;
-        wire = weir__alloc(sizeof *wire);
+        wire = weir__transport_limit(&stream->transport, true) ? weir__alloc(sizeof *wire) : NULL;
         if (!wire) {
                 *failed = -ENOMEM;
                 return NULL;
@@ -380,11 +388,8 @@ weir__wire_new(struct weir__branch *branch, struct weir_stream *stream, int *fai
         weir__origin_keep(branch->origin);
         weir__list_append(&branch->connections, &wire->pooled.all);
         weir__stream_hold(stream, &holder_ops, wire);
-        set_limit(wire);
-        if (wire->stream)
-                return wire;
-        *failed = -ENOMEM;
-        return NULL;
+        set_limit(wire); /* it has memory for that */
+        return wire;
 }
 
 /* A server that closes an idle connection may have done so already, and may have sent a 408 before. */
