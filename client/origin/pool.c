@@ -249,12 +249,26 @@ weir__pool_dialled(struct weir__pooled *connection)
 
 /* -- idle connections -- */
 
+/* Not if its client is gone, or its idle connections were closed while it was not idle. */
+static bool
+may_idle(const struct weir__pooled *connection)
+{
+        const struct weir_client *client = connection->branch->origin->client;
+
+        return weir__client_is_used(client) &&
+               connection->generation == atomic_load_explicit(&client->generation, memory_order_relaxed);
+}
+
 void
 weir__pool_put(struct weir__pooled *connection)
 {
         struct weir__branch *branch = connection->branch;
 
         connection->is_reserved = false;
+        if (!may_idle(connection)) {
+                branch->origin->ops->close(connection);
+                return;
+        }
         weir__list_prepend(&branch->idle, &connection->idle);
         atomic_fetch_add(&branch->idle_count, 1);
         serve(branch);
@@ -354,18 +368,25 @@ weir__pool_leave_late(struct weir__branch *branch, struct weir__seeker **place)
 static void
 close_idle(struct weir__branch *branch)
 {
-        const struct weir_client *client = branch->origin->client;
-        unsigned generation = atomic_load_explicit(&client->generation, memory_order_relaxed);
-
         for (struct weir__link *link = weir__list_first(&branch->idle), *next; link; link = next) {
                 struct weir__pooled *connection = weir__container_of(link, struct weir__pooled, idle);
 
                 next = weir__list_next(&branch->idle, link);
-                if (weir__client_is_used(client) && connection->generation == generation)
+                if (may_idle(connection))
                         continue;
                 weir__pool_take_off(connection);
                 branch->origin->ops->close(connection);
         }
+}
+
+/* Another one was faster here, but another poller may have an idle connection. */
+static void
+pass_on(struct weir__branch *branch)
+{
+        unsigned other = atomic_load(&branch->origin->waiting) ? find_idle(branch) : branch->poller;
+
+        if (other != branch->poller)
+                weir__pool_look(weir__origin_branch(branch->origin, other));
 }
 
 void
@@ -374,8 +395,10 @@ weir__pool_run_look(struct weir__work *work)
         struct weir__branch *branch = weir__container_of(work, struct weir__branch, look);
         struct weir__origin *origin = branch->origin;
 
-        atomic_store(&branch->is_look_due, false);
+        (void)atomic_exchange(&branch->is_look_due, false); /* it sees what those have written who found the flag set */
         serve(branch);
+        if (!first_idle(branch))
+                pass_on(branch);
         dial_more(branch);
         if (!atomic_load(&origin->waiting))
                 origin->ops->cancel_dials(branch);
