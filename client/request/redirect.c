@@ -34,10 +34,19 @@ has_scheme(const weir_url *url, const char *scheme)
         return strcmp(weir_url_scheme(url), scheme) == 0;
 }
 
-/* Its method, and whether it keeps its body. */
+static void
+remove_fields(struct weir__request *request, const char *const *names, size_t count)
+{
+        for (size_t i = 0; i < count; i++)
+                weir__lines_remove(&request->draft.fields, names[i]);
+}
+
+/* Its method, and whether it keeps its body.  Source: RFC 9110 section 15.4. */
 static void
 change_method(struct weir__request *request)
 {
+        static const char *const of_content[] = {"Content-Type",     "Content-Encoding", "Content-Language",
+                                                 "Content-Location", "Digest",           "Last-Modified"};
         int status = request->call.received->status;
         const char *method = request->draft.method;
         bool becomes_get = status == 303 ? strcmp(method, "HEAD") != 0
@@ -52,17 +61,16 @@ change_method(struct weir__request *request)
         request->content = NULL;
         request->content_kind = WEIR__BODY_NONE;
         request->content_size = 0;
-        weir__lines_remove(&request->draft.fields, "Content-Type");
+        remove_fields(request, of_content, sizeof of_content / sizeof *of_content);
 }
 
 /* What the former origin was told is not for another one. */
 static void
 drop_secrets(struct weir__request *request)
 {
-        weir__lines_remove(&request->draft.fields, "Authorization");
-        weir__lines_remove(&request->draft.fields, "Proxy-Authorization");
-        weir__lines_remove(&request->draft.fields, "Cookie");
-        weir__lines_remove(&request->draft.fields, "Host");
+        static const char *const secrets[] = {"Authorization", "Proxy-Authorization", "Cookie", "Host"};
+
+        remove_fields(request, secrets, sizeof secrets / sizeof *secrets);
 }
 
 /* The URL that it goes to.  Result: 0 or the status of the request. */
@@ -74,7 +82,7 @@ find_target(struct weir__request *request, weir_url **target)
         *target = location ? weir_url_resolve(request->draft.url, location, NULL) : NULL;
         if (!*target)
                 return location && errno == ENOMEM ? -ENOMEM : -ENOLINK;
-        if (!is_http(*target) || !weir_url_address(*target))
+        if (!is_http(*target) || !weir_url_address(*target) || weir_url_port(*target) == 0)
                 return -ENOLINK;
         return has_scheme(request->draft.url, "https") && has_scheme(*target, "http") ? -EACCES : 0;
 }
