@@ -25,8 +25,8 @@ be_over(struct weir_http_call *self, int status)
 {
         self->state = WEIR__CALL_OVER;
         self->status = status;
-        if (status && !self->has_head)
-                weir__client_count(self->draft.client, WEIR__CLIENT_FAILED);
+        if (status && !self->has_head && self->origin)
+                weir__branch_count(branch_of(self), WEIR__CLIENT_FAILED);
         weir__target_report(&self->target, status, self->has_head ? self->call.received->status : 0);
         weir__call_end_tasks(self);
 }
@@ -115,7 +115,7 @@ ended(struct weir__http_call *call, int status, bool may_replay)
 
         if (may_replay && self->framing == WEIR__DRAFT_NO_BODY && self->draft.is_idempotent && !self->was_replayed) {
                 self->was_replayed = true;
-                weir__client_count(self->draft.client, WEIR__CLIENT_REPLAYED);
+                weir__branch_count(branch_of(self), WEIR__CLIENT_REPLAYED);
                 seek(self);
                 return;
         }

@@ -30,7 +30,8 @@ struct weir_multipart {
         char end[sizeof "----\r\n" + WEIR__BOUNDARY_SIZE]; /* the last line */
 };
 
-static inline const char *weir__multipart_boundary(const weir_multipart *form)
+static inline const char *
+weir__multipart_boundary(const weir_multipart *form)
 {
         return form->type + sizeof WEIR__MULTIPART_TYPE - 1;
 }

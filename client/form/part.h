@@ -13,10 +13,10 @@ struct weir__part {
         struct weir__link link;
 
         /* Constant after creation. */
-        int fd;          /* of the content; WEIR__PART_IN_MEMORY */
-        int owned_fd;    /* is closed with the part; -1: none */
-        int64_t offset;  /* of the content in the file */
-        int64_t size;    /* of the content */
+        int fd;           /* of the content; WEIR__PART_IN_MEMORY */
+        int owned_fd;     /* is closed with the part; -1: none */
+        int64_t offset;   /* of the content in the file */
+        int64_t size;     /* of the content */
         const char *data; /* the content, if it is in memory */
         size_t head_size;
         char head[]; /* from the boundary to the empty line */

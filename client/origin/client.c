@@ -8,6 +8,7 @@
 #include <sys/random.h>
 
 #include "client/origin/client.h"
+#include "client/origin/metrics.h"
 #include "client/origin/origin.h"
 #include "kernel/base/panic.h"
 #include "kernel/memory/watched.h"
@@ -49,6 +50,7 @@ weir__client_drop(struct weir_client *client)
 {
         if (atomic_fetch_sub_explicit(&client->references, 1, memory_order_acq_rel) != 1)
                 return;
+        weir__client_unlist(client);
         weir_tls_unref(client->config.tls);
         weir_cookie_jar_unref(client->config.cookies);
         free(client->user_agent);
@@ -172,8 +174,10 @@ weir_client_new(const struct weir_client_config *config)
                 atomic_init(&client->references, 1);
                 weir__lock_init(&client->lock, WEIR__RANK_WAITABLE);
                 make_key(client);
-                if (fill(client, config ? config : &usual) == 0)
+                if (fill(client, config ? config : &usual) == 0) {
+                        weir__client_list(client);
                         return client;
+                }
                 weir__client_drop(client);
         }
         errno = ENOMEM;
@@ -211,10 +215,10 @@ weir_client_stats(const weir_client *client, struct weir_client_stats *stats)
                 return -EINVAL;
         weir__memory_expect(client);
         *stats = (struct weir_client_stats){.size = sizeof *stats};
-        weir__origins_count((weir_client *)client, stats);
         stats->requests = atomic_load_explicit(&client->counts[WEIR__CLIENT_REQUESTS], memory_order_relaxed);
         stats->reused = atomic_load_explicit(&client->counts[WEIR__CLIENT_REUSED], memory_order_relaxed);
         stats->replayed = atomic_load_explicit(&client->counts[WEIR__CLIENT_REPLAYED], memory_order_relaxed);
         stats->failed = atomic_load_explicit(&client->counts[WEIR__CLIENT_FAILED], memory_order_relaxed);
+        weir__origins_count((weir_client *)client, stats);
         return 0;
 }

@@ -37,7 +37,9 @@ struct weir_client {
         size_t bucket_count, origin_count;
 
         _Atomic unsigned generation; /* connections of an earlier one take no more requests: weir_client_close_idle */
-        _Atomic uint64_t counts[WEIR__CLIENT_COUNTS];
+        unsigned number;             /* in metrics; constant */
+        struct weir__link listed;    /* guarded by the lock of metrics.c */
+        _Atomic uint64_t counts[WEIR__CLIENT_COUNTS]; /* of origins that are gone */
 };
 
 void weir__client_use(struct weir_client *client);
@@ -48,12 +50,6 @@ static inline bool
 weir__client_is_used(const struct weir_client *client)
 {
         return atomic_load_explicit(&client->users, memory_order_relaxed);
-}
-
-static inline void
-weir__client_count(struct weir_client *client, enum weir__client_count which)
-{
-        atomic_fetch_add_explicit(&client->counts[which], 1, memory_order_relaxed);
 }
 
 #endif

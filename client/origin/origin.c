@@ -27,11 +27,23 @@ weir__origin_keep(struct weir__origin *origin)
         atomic_fetch_add_explicit(&origin->references, 1, memory_order_relaxed);
 }
 
+/* What it has done is the client's from now on. */
+static void
+hand_down_counts(const struct weir__origin *origin)
+{
+        for (unsigned i = 0; i < origin->branch_count; i++)
+                for (unsigned which = 0; which < WEIR__CLIENT_COUNTS; which++)
+                        atomic_fetch_add_explicit(&origin->client->counts[which],
+                                                  atomic_load_explicit(&origin->branches[i].counts[which], memory_order_relaxed),
+                                                  memory_order_relaxed);
+}
+
 static void
 free_origin(struct weir__origin *origin)
 {
         struct weir_client *client = origin->client;
 
+        hand_down_counts(origin);
         free(origin->address);
         free(origin->tls_name);
         free(origin->name);
@@ -241,19 +253,36 @@ look(struct weir__origin *origin, void *context)
                 weir__pool_look(&origin->branches[i]);
 }
 
+void
+weir__origin_count(const struct weir__origin *origin, struct weir__origin_counts *counts)
+{
+        *counts = (struct weir__origin_counts){.connections = atomic_load_explicit(&origin->connections, memory_order_relaxed),
+                                               .waiting = atomic_load_explicit(&origin->waiting, memory_order_relaxed),
+                                               .idle = count_idle(origin)};
+        for (unsigned i = 0; i < origin->branch_count; i++)
+                for (unsigned which = 0; which < WEIR__CLIENT_COUNTS; which++)
+                        counts->of[which] += atomic_load_explicit(&origin->branches[i].counts[which], memory_order_relaxed);
+}
+
 static void
-count(struct weir__origin *origin, void *context)
+add_counts(struct weir__origin *origin, void *context)
 {
         struct weir_client_stats *stats = context;
+        struct weir__origin_counts counts;
 
-        stats->connections += atomic_load_explicit(&origin->connections, memory_order_relaxed);
-        stats->waiting += atomic_load_explicit(&origin->waiting, memory_order_relaxed);
-        stats->idle += count_idle(origin);
+        weir__origin_count(origin, &counts);
+        stats->connections += (unsigned)counts.connections;
+        stats->waiting += (unsigned)counts.waiting;
+        stats->idle += (unsigned)counts.idle;
+        stats->requests += counts.of[WEIR__CLIENT_REQUESTS];
+        stats->reused += counts.of[WEIR__CLIENT_REUSED];
+        stats->replayed += counts.of[WEIR__CLIENT_REPLAYED];
+        stats->failed += counts.of[WEIR__CLIENT_FAILED];
 }
 
 /* Under the lock no origin is freed. */
-static void
-for_each(struct weir_client *client, void visit(struct weir__origin *origin, void *context), void *context)
+void
+weir__origins_each(struct weir_client *client, void visit(struct weir__origin *origin, void *context), void *context)
 {
         weir__lock(&client->lock);
         for (size_t i = 0; i < client->bucket_count; i++)
@@ -266,11 +295,11 @@ for_each(struct weir_client *client, void visit(struct weir__origin *origin, voi
 void
 weir__origins_look(struct weir_client *client)
 {
-        for_each(client, look, NULL);
+        weir__origins_each(client, look, NULL);
 }
 
 void
 weir__origins_count(struct weir_client *client, struct weir_client_stats *stats)
 {
-        for_each(client, count, stats);
+        weir__origins_each(client, add_counts, stats);
 }

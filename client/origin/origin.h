@@ -83,7 +83,8 @@ struct weir__branch {
         struct weir__list connections; /* all */
         struct weir__list dials;
 
-        _Atomic unsigned idle_count; /* written by the owner */
+        _Atomic unsigned idle_count;                  /* written by the owner */
+        _Atomic uint64_t counts[WEIR__CLIENT_COUNTS]; /* written by the owner; relaxed */
 
         /* A look at all this, asked for by another thread. */
         _Atomic bool is_look_due;
@@ -125,6 +126,24 @@ void weir__origin_drop(struct weir__origin *origin);
 void weir__origin_describe(struct weir__origin *origin, char *out, size_t room);       /* "https://x (256 busy, 12 wait)" */
 void weir__origins_look(struct weir_client *client);                                   /* has all branches look */
 void weir__origins_count(struct weir_client *client, struct weir_client_stats *stats); /* adds what they have */
+
+/* What an origin has and has done. */
+struct weir__origin_counts {
+        uint64_t connections, idle, waiting, of[WEIR__CLIENT_COUNTS];
+};
+void weir__origin_count(const struct weir__origin *origin, struct weir__origin_counts *counts);
+
+/* Visits all origins of a client, under its lock. */
+void weir__origins_each(struct weir_client *client, void visit(struct weir__origin *origin, void *context), void *context);
+
+/* Owner of the branch. */
+static inline void
+weir__branch_count(struct weir__branch *branch, enum weir__client_count which)
+{
+        uint64_t count = atomic_load_explicit(&branch->counts[which], memory_order_relaxed);
+
+        atomic_store_explicit(&branch->counts[which], count + 1, memory_order_relaxed);
+}
 
 /* The poller must be one of the runtime in which the origin was made. */
 static inline struct weir__branch *

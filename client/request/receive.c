@@ -140,7 +140,7 @@ should_replay(const struct weir__request *request, bool may_replay)
 static void
 replay(struct weir__request *request)
 {
-        weir__client_count(request->draft.client, WEIR__CLIENT_REPLAYED);
+        weir__branch_count(weir__request_branch(request), WEIR__CLIENT_REPLAYED);
         request->was_replayed = true;
         forget_response(request);
         weir__request_seek(request);

@@ -31,7 +31,7 @@ void
 weir__request_end(struct weir__request *request, int status)
 {
         if (status && !request->call.received)
-                weir__client_count(request->draft.client, WEIR__CLIENT_FAILED);
+                weir__branch_count(weir__request_branch(request), WEIR__CLIENT_FAILED);
         weir__io_complete(&request->io, status);
 }
 
@@ -157,10 +157,10 @@ try(struct weir__io_task *io)
 
         if (!failed && !request->origin)
                 failed = begin(request);
-        if (failed) {
-                weir__client_count(request->draft.client, WEIR__CLIENT_FAILED);
+        if (failed && request->origin)
+                weir__branch_count(weir__request_branch(request), WEIR__CLIENT_FAILED);
+        if (failed)
                 return failed;
-        }
         io->is_linked = request->is_trying = true;
         if (!use_grant(request))
                 weir__request_seek(request);

@@ -301,9 +301,9 @@ weir__wire_start(struct weir__wire *wire, struct weir__http_call *call)
         wire->gate = (struct weir__gate){.scanned = 0};
         weir__gate_begin_response(&wire->gate);
         weir__http_call_set_stage(call, WEIR_HTTP_SENDING);
-        weir__client_count(wire->pooled.branch->origin->client, WEIR__CLIENT_REQUESTS);
+        weir__branch_count(wire->pooled.branch, WEIR__CLIENT_REQUESTS);
         if (wire->served)
-                weir__client_count(wire->pooled.branch->origin->client, WEIR__CLIENT_REUSED);
+                weir__branch_count(wire->pooled.branch, WEIR__CLIENT_REUSED);
         weir__output_append(transport, &call->head);
         if (call->has_body)
                 weir__output_append(transport, &call->body);

@@ -20,6 +20,7 @@
 #include "kernel/worker/worker_pool.h"
 #include "kernel/executor/executor.h"
 #include "kernel/data/histogram.h"
+#include "kernel/observe/exposition.h"
 #include "kernel/base/phase.h"
 #include "kernel/loop/pollers.h"
 #include "kernel/sched/share.h"
@@ -30,34 +31,6 @@
 #define NSEC_A_SECOND 1000000000
 
 /* -- the format -- */
-
-static void
-describe(struct weir__sink *sink, const char *name, const char *type, const char *help)
-{
-        weir__sink_printf(sink, "# HELP %s %s\n# TYPE %s %s\n", name, help, name, type);
-}
-
-static void
-single(struct weir__sink *sink, const char *name, const char *type, const char *help, int64_t value)
-{
-        describe(sink, name, type, help);
-        weir__sink_printf(sink, "%s %lld\n", name, (long long)value);
-}
-
-static void
-label(struct weir__sink *sink, const char *name, const char *value)
-{
-        weir__sink_printf(sink, "%s=\"", name);
-        for (; *value; value++) {
-                if (*value == '\n')
-                        weir__sink_text(sink, "\\n");
-                else if (*value == '\\' || *value == '"')
-                        weir__sink_printf(sink, "\\%c", *value);
-                else
-                        weir__sink_write(sink, value, 1);
-        }
-        weir__sink_text(sink, "\"");
-}
 
 static void
 seconds(struct weir__sink *sink, uint64_t nanoseconds)
@@ -77,15 +50,16 @@ write_threads(struct weir__sink *sink)
                 pollers = weir__pollers_count();
                 weir__worker_pool_count(&workers, &spares);
         }
-        single(sink, "weir_pollers", "gauge", "Pollers, each of which a worker runs.", pollers);
-        single(sink, "weir_workers", "gauge", "Threads that run callbacks.", workers);
-        single(sink, "weir_spare_workers", "gauge", "Of these, those that wait for a poller.", spares);
-        describe(sink, "weir_handovers_total", "counter", "How often a callback that lasted has lost its poller to a spare.");
+        weir__expose_single(sink, "weir_pollers", "gauge", "Pollers, each of which a worker runs.", pollers);
+        weir__expose_single(sink, "weir_workers", "gauge", "Threads that run callbacks.", workers);
+        weir__expose_single(sink, "weir_spare_workers", "gauge", "Of these, those that wait for a poller.", spares);
+        weir__expose_name(sink, "weir_handovers_total", "counter",
+                          "How often a callback that lasted has lost its poller to a spare.");
         weir__sink_printf(sink, "weir_handovers_total{cause=\"limit\"} %llu\n", (unsigned long long)weir__worker_counts.retaken);
         weir__sink_printf(sink, "weir_handovers_total{cause=\"begin\"} %llu\n", (unsigned long long)weir__worker_counts.given);
-        single(sink, "weir_steals_total", "counter",
-               "Completions and expired timers that another poller ran than the one where they belonged.",
-               (int64_t)weir__worker_counts.shared);
+        weir__expose_single(sink, "weir_steals_total", "counter",
+                            "Completions and expired timers that another poller ran than the one where they belonged.",
+                            (int64_t)weir__worker_counts.shared);
 }
 
 static void
@@ -93,14 +67,14 @@ write_ready(struct weir__sink *sink)
 {
         unsigned pollers = weir__phase_is_up() ? weir__pollers_count() : 0;
 
-        describe(sink, "weir_ready_completions", "gauge", "Completions that wait for the worker of a poller, about.");
+        weir__expose_name(sink, "weir_ready_completions", "gauge", "Completions that wait for the worker of a poller, about.");
         for (unsigned i = 0; i < pollers; i++) {
                 int64_t count = atomic_load_explicit(&weir__pollers.at[i]->ready.count, memory_order_relaxed);
 
                 weir__sink_printf(sink, "weir_ready_completions{poller=\"%u\"} %lld\n", i, (long long)(count > 0 ? count : 0));
         }
-        single(sink, "weir_shared_completions", "gauge", "Completions that wait for any worker.",
-               pollers ? weir__share_depth() : 0);
+        weir__expose_single(sink, "weir_shared_completions", "gauge", "Completions that wait for any worker.",
+                            pollers ? weir__share_depth() : 0);
 }
 
 static void
@@ -110,11 +84,13 @@ write_functions(struct weir__sink *sink)
         bool is_up = weir__phase_is_up();
 
         weir__executor_stats(NULL, &stats);
-        single(sink, "weir_executor_threads", "gauge", "Threads that run functions.", is_up ? weir__executor_threads() : 0);
-        single(sink, "weir_executor_queued_functions", "gauge", "Functions that were started and have not begun.",
-               (int64_t)stats.queued);
-        single(sink, "weir_executor_running_functions", "gauge", "Functions that run.", (int64_t)stats.running);
-        describe(sink, "weir_executor_oldest_wait_seconds", "gauge", "For how long the oldest queued function has waited.");
+        weir__expose_single(sink, "weir_executor_threads", "gauge", "Threads that run functions.",
+                            is_up ? weir__executor_threads() : 0);
+        weir__expose_single(sink, "weir_executor_queued_functions", "gauge", "Functions that were started and have not begun.",
+                            (int64_t)stats.queued);
+        weir__expose_single(sink, "weir_executor_running_functions", "gauge", "Functions that run.", (int64_t)stats.running);
+        weir__expose_name(sink, "weir_executor_oldest_wait_seconds", "gauge",
+                          "For how long the oldest queued function has waited.");
         weir__sink_text(sink, "weir_executor_oldest_wait_seconds");
         seconds(sink, stats.waiting > 0 ? (uint64_t)stats.waiting : 0);
 }
@@ -135,8 +111,9 @@ write_pending(struct weir__sink *sink)
                 alarms += poller->deadlines.alarms;
                 weir__unlock(&poller->lock);
         }
-        single(sink, "weir_pending_timers", "gauge", "Timers that wait for their deadlines.", (int64_t)timers);
-        single(sink, "weir_pending_limits", "gauge", "Time limits, of connections and series, that are set.", (int64_t)alarms);
+        weir__expose_single(sink, "weir_pending_timers", "gauge", "Timers that wait for their deadlines.", (int64_t)timers);
+        weir__expose_single(sink, "weir_pending_limits", "gauge", "Time limits, of connections and series, that are set.",
+                            (int64_t)alarms);
 }
 
 /* The bounds of the buckets that are shown, shorter ones first. */
@@ -175,7 +152,7 @@ write_lateness(struct weir__sink *sink)
         uint64_t counts[WEIR__HISTOGRAM_BUCKETS] = {0}, total = collect_lateness(counts), seen = 0;
         unsigned bucket = 0;
 
-        describe(sink, name, "histogram", "How late the callbacks of timers have begun.");
+        weir__expose_name(sink, name, "histogram", "How late the callbacks of timers have begun.");
         for (size_t i = 0; i < sizeof bounds / sizeof *bounds; i++) {
                 while (bucket < WEIR__HISTOGRAM_BUCKETS && weir__histogram_greatest(bucket) <= bounds[i].bound)
                         seen += counts[bucket++];
@@ -195,7 +172,7 @@ static void
 sample(struct weir__sink *sink, const char *server, const char *name, const char *detail, int64_t value)
 {
         weir__sink_printf(sink, "%s{", name);
-        label(sink, "server", server);
+        weir__expose_label(sink, "server", server);
         weir__sink_printf(sink, "%s} %lld\n", detail, (long long)value);
 }
 
@@ -227,7 +204,7 @@ write_totals(struct weir__sink *sink, const struct weir__serving_report *servers
 {
         for (size_t i = 0; i < sizeof totals / sizeof *totals; i++) {
                 if (totals[i].help)
-                        describe(sink, totals[i].name, totals[i].type, totals[i].help);
+                        weir__expose_name(sink, totals[i].name, totals[i].type, totals[i].help);
                 for (const struct weir__serving_report *each = servers; each < servers + count; each++)
                         sample(sink, each->name, totals[i].name, totals[i].detail, each->counts[totals[i].kind]);
         }
@@ -239,7 +216,7 @@ write_requests(struct weir__sink *sink, const struct weir__serving_report *serve
         static const char name[] = "weir_http_requests_total";
         char detail[32];
 
-        describe(sink, name, "counter", "Requests by the status of their replies; 499: none.");
+        weir__expose_name(sink, name, "counter", "Requests by the status of their replies; 499: none.");
         for (const struct weir__serving_report *each = servers; each < servers + count; each++)
                 for (unsigned i = 0; i < WEIR__STATUSES; i++)
                         if (each->counts[WEIR__COUNT_STATUS + i]) {
@@ -276,7 +253,7 @@ write_stream_totals(struct weir__sink *sink, const struct weir__stream_report *s
 {
         for (size_t i = 0; i < sizeof stream_totals / sizeof *stream_totals; i++) {
                 if (stream_totals[i].help)
-                        describe(sink, stream_totals[i].name, stream_totals[i].type, stream_totals[i].help);
+                        weir__expose_name(sink, stream_totals[i].name, stream_totals[i].type, stream_totals[i].help);
                 for (const struct weir__stream_report *each = servers; each < servers + count; each++)
                         sample(sink, each->name, stream_totals[i].name, stream_totals[i].detail,
                                each->counts[stream_totals[i].kind]);
@@ -298,8 +275,9 @@ write_held(struct weir__sink *sink)
         weir_nsec oldest = 0;
         size_t count = count_held ? count_held(&oldest) : 0;
 
-        single(sink, "weir_http_held_exchanges", "gauge", "Exchanges to which the program has references.", (int64_t)count);
-        describe(sink, age, "gauge", "Age of the oldest of these.");
+        weir__expose_single(sink, "weir_http_held_exchanges", "gauge", "Exchanges to which the program has references.",
+                            (int64_t)count);
+        weir__expose_name(sink, age, "gauge", "Age of the oldest of these.");
         weir__sink_text(sink, age);
         seconds(sink, (uint64_t)oldest);
 }
@@ -354,9 +332,9 @@ write_members(struct weir__sink *sink, struct weir_upstream *upstream, size_t me
 
         for (size_t i = 0; weir_upstream_member(upstream, i, &member) == 0; i++) {
                 weir__sink_printf(sink, "%s{", of_members[metric].name);
-                label(sink, "upstream", weir__upstream_name(upstream));
+                weir__expose_label(sink, "upstream", weir__upstream_name(upstream));
                 weir__sink_text(sink, ",");
-                label(sink, "member", member.address);
+                weir__expose_label(sink, "member", member.address);
                 weir__sink_printf(sink, "} %llu\n", (unsigned long long)of_members[metric].value(&member));
         }
 }
@@ -367,7 +345,7 @@ write_upstreams(struct weir__sink *sink)
         struct weir_upstream *first = weir__upstream_next(NULL);
 
         for (size_t i = 0; i < sizeof of_members / sizeof *of_members && first; i++) {
-                describe(sink, of_members[i].name, of_members[i].type, of_members[i].help);
+                weir__expose_name(sink, of_members[i].name, of_members[i].type, of_members[i].help);
                 for (struct weir_upstream *each = NULL; (each = weir__upstream_next(each));)
                         write_members(sink, each, i);
         }
@@ -382,12 +360,15 @@ write_resolver(struct weir__sink *sink)
         struct weir_resolver_stats stats;
 
         weir_resolver_stats(&stats);
-        single(sink, "weir_resolver_hits_total", "counter", "Answers for names that were kept.", (int64_t)stats.hits);
-        single(sink, "weir_resolver_lookups_total", "counter", "Look-ups of names.", (int64_t)stats.misses);
-        single(sink, "weir_resolver_joined_total", "counter", "Waits for a look-up that was under way.", (int64_t)stats.joined);
-        single(sink, "weir_resolver_failures_total", "counter", "Look-ups that have found no address.", (int64_t)stats.failures);
-        single(sink, "weir_resolver_entries", "gauge", "Answers that are kept.", (int64_t)stats.entries);
-        single(sink, "weir_resolver_running", "gauge", "Look-ups that are under way.", (int64_t)stats.running);
+        weir__expose_single(sink, "weir_resolver_hits_total", "counter", "Answers for names that were kept.",
+                            (int64_t)stats.hits);
+        weir__expose_single(sink, "weir_resolver_lookups_total", "counter", "Look-ups of names.", (int64_t)stats.misses);
+        weir__expose_single(sink, "weir_resolver_joined_total", "counter", "Waits for a look-up that was under way.",
+                            (int64_t)stats.joined);
+        weir__expose_single(sink, "weir_resolver_failures_total", "counter", "Look-ups that have found no address.",
+                            (int64_t)stats.failures);
+        weir__expose_single(sink, "weir_resolver_entries", "gauge", "Answers that are kept.", (int64_t)stats.entries);
+        weir__expose_single(sink, "weir_resolver_running", "gauge", "Look-ups that are under way.", (int64_t)stats.running);
 }
 
 /* -- all of it -- */
@@ -396,20 +377,22 @@ static void
 write_all(struct weir__sink *sink, const struct weir__serving_report *servers, size_t count,
           const struct weir__stream_report *streams, size_t stream_count)
 {
-        describe(sink, "weir_info", "gauge", "The version of the library.");
+        weir__expose_name(sink, "weir_info", "gauge", "The version of the library.");
         weir__sink_printf(sink, "weir_info{version=\"%s\"} 1\n", weir_version());
         write_threads(sink);
         write_ready(sink);
         write_functions(sink);
         write_pending(sink);
         write_lateness(sink);
-        single(sink, "weir_live_series", "gauge", "Series that have begun and not ended.", (int64_t)weir__live_count());
+        weir__expose_single(sink, "weir_live_series", "gauge", "Series that have begun and not ended.",
+                            (int64_t)weir__live_count());
         write_resolver(sink);
         write_held(sink);
         write_totals(sink, servers, count);
         write_requests(sink, servers, count);
         write_stream_totals(sink, streams, stream_count);
         write_upstreams(sink);
+        weir__expose_parts(sink);
 }
 
 int
