@@ -191,8 +191,6 @@ ended(struct weir__http_call *call, int status, bool may_replay)
         }
         if (!status && request->decoder && !weir__decoder_may_end(request->decoder))
                 status = -EBADMSG;
-        if (request->body)
-                request->body[request->body_size] = '\0';
         if (!status && request->fails_on_error)
                 status = failure_of(request->call.received->status);
         weir__request_end(request, status);

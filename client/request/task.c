@@ -195,7 +195,7 @@ withdraw(struct weir__io_task *io)
         weir__late_forget(request);
 }
 
-/* A connection that it was granted, and did not come to use. */
+/* The callback may look at the part of a body that came.  It may have been granted a connection, and not have come to use it. */
 static void
 settle(struct weir__io_task *io, int verdict)
 {
@@ -205,6 +205,8 @@ settle(struct weir__io_task *io, int verdict)
         request->seeker.connection = NULL;
         if (connection && weir__wire_claim(weir__wire_of(connection)))
                 weir__pool_put(connection);
+        if (request->body)
+                request->body[request->body_size] = '\0';
         if (request->seeker.failure)
                 weir__http_call_set_stage(&request->call, request->seeker.stage);
         weir__target_report(&request->target, verdict ? verdict : io->task.status,

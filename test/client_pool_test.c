@@ -1,0 +1,466 @@
+/* test/client_pool_test.c: who gets a connection: the limit, the queue, pollers, idle connections that end, replays, the end. */
+#include "test/client_fixture.h"
+#include "test/timer_fixture.h"
+
+static struct weir_client_config config;
+
+static void
+begin_limited(unsigned connections)
+{
+        config = (struct weir_client_config)WEIR_CLIENT_CONFIG_DEFAULT;
+        config.connections = connections;
+        begin(&config);
+}
+
+static void
+answer(struct http_peer *to)
+{
+        CU_ASSERT_TRUE(http_peer_send(to, OK_WORD));
+}
+
+static void
+leave_one_idle(void)
+{
+        struct seen seen = {0};
+
+        get("/", &seen);
+        (void)accept_request();
+        answer(&peer);
+        settle();
+        SEES(seen, 0, 200, "word");
+        CU_ASSERT_EQUAL(stats().idle, 1);
+}
+
+/* -- the queue -- */
+
+static void
+the_limit_holds_and_the_queue_is_in_order(void)
+{
+        struct seen seen[20] = {{0}};
+        _Atomic unsigned counter = 0;
+        struct http_peer peers[2];
+        char path[16];
+
+        begin_limited(2);
+        for (int i = 0; i < 20; i++) {
+                seen[i].counter = &counter;
+                snprintf(path, sizeof path, "/%d", i);
+                get(path, &seen[i]);
+        }
+        for (int i = 0; i < 2; i++)
+                (void)http_peer_accept(&peers[i], listener, NULL);
+        settle();
+        CU_ASSERT_FALSE(http_peer_has_caller(listener));
+        CU_ASSERT_EQUAL(stats().connections, 2);
+        CU_ASSERT_EQUAL(stats().waiting, 18);
+        for (int i = 0; i < 20; i++) {
+                char expected[32];
+
+                snprintf(expected, sizeof expected, "GET /%d HTTP/1.1\r\n", i);
+                CU_ASSERT_NSTRING_EQUAL(http_peer_request(&peers[i % 2]), expected, strlen(expected));
+                answer(&peers[i % 2]);
+                settle();
+                SEES(seen[i], 0, 200, "word");
+                CU_ASSERT_EQUAL(seen[i].order, i);
+        }
+        CU_ASSERT_EQUAL(stats().reused, 18);
+        CU_ASSERT_EQUAL(stats().idle, 2);
+        end();
+        http_peer_close(&peers[0]);
+        http_peer_close(&peers[1]);
+}
+
+/* The place of a connection that ends is for the next one. */
+static void
+a_place_that_becomes_free_is_taken(void)
+{
+        struct seen seen[5] = {{0}};
+
+        begin_limited(1);
+        for (int i = 0; i < 5; i++)
+                get("/", &seen[i]);
+        for (int i = 0; i < 5; i++) {
+                (void)accept_request();
+                if (i == 2)
+                        http_peer_reset(&peer);
+                else
+                        http_peer_send(&peer, OK_CLOSES);
+                settle();
+                CU_ASSERT_EQUAL(seen[i].calls, 1);
+                CU_ASSERT_EQUAL(seen[i].status, i == 2 ? -ECONNRESET : 0);
+                if (peer.fd >= 0)
+                        http_peer_close(&peer);
+        }
+        settle();
+        CU_ASSERT_EQUAL(stats().connections, 0);
+        end();
+}
+
+static void
+a_cancel_leaves_the_queue(void)
+{
+        struct seen seen[4] = {{0}};
+        weir_series *series[4];
+
+        begin_limited(1);
+        for (int i = 0; i < 4; i++)
+                series[i] = start_in_series(request_new("GET", "/", &seen[i]));
+        (void)accept_request();
+        settle();
+        weir_series_cancel(series[1]);
+        weir_series_cancel(series[3]);
+        settle();
+        CU_ASSERT_EQUAL(seen[1].status, -ECANCELED);
+        CU_ASSERT_EQUAL(seen[3].status, -ECANCELED);
+        CU_ASSERT_EQUAL(stats().waiting, 1);
+        answer(&peer);
+        (void)http_peer_request(&peer);
+        answer(&peer);
+        settle();
+        SEES(seen[0], 0, 200, "word");
+        SEES(seen[2], 0, 200, "word");
+        CU_ASSERT_EQUAL(stats().requests, 2);
+        for (int i = 0; i < 4; i++)
+                weir_series_unref(series[i]);
+        end();
+}
+
+/* A cancel of one that was sent closes its connection, and the next one gets another. */
+static void
+a_cancel_closes_what_was_sent(void)
+{
+        for (int i = 0; i < 2; i++) {
+                struct seen seen[2] = {{0}};
+
+                begin_limited(1);
+                weir_series *series = start_in_series(request_new("GET", "/", &seen[0]));
+                (void)accept_request();
+                get("/", &seen[1]);
+                if (i)
+                        http_peer_send(&peer, "HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\npart");
+                settle();
+                weir_series_cancel(series);
+                CU_ASSERT_STRING_EQUAL(http_peer_ends(&peer), "<reset>");
+                http_peer_cut(&peer);
+                (void)accept_request();
+                answer(&peer);
+                settle();
+                SEES(seen[0], -ECANCELED, i ? 200 : 0, i ? "part" : "");
+                SEES(seen[1], 0, 200, "word");
+                weir_series_unref(series);
+                end();
+        }
+}
+
+/* The response is complete, but a cancel comes before the callback: its connection is kept. */
+struct ended_twice {
+        struct seen seen;
+        weir_series *series;
+};
+
+static void
+answer_and_cancel(void *context)
+{
+        struct ended_twice *at = context;
+
+        answer(&peer);
+        weir_series_cancel(at->series);
+}
+
+static void
+a_cancel_beside_the_response_is_told_once(void)
+{
+        for (int i = 0; i < 20; i++) {
+                struct ended_twice at = {.series = NULL};
+
+                begin_limited(1);
+                at.series = start_in_series(request_new("GET", "/", &at.seen));
+                (void)accept_request();
+                settle();
+                weir_test_act(0, answer_and_cancel, &at);
+                settle();
+                CU_ASSERT_EQUAL(at.seen.calls, 1);
+                CU_ASSERT_EQUAL(at.seen.status, -ECANCELED);
+                CU_ASSERT_EQUAL(stats().waiting, 0);
+                weir_series_unref(at.series);
+                end();
+        }
+}
+
+static void
+a_dial_of_nobody_is_given_up(void)
+{
+        struct seen seen = {0};
+
+        begin_limited(1);
+        weir_series *series = start_in_series(request_new("GET", "/", &seen));
+        weir_series_cancel(series);
+        WEIR_TEST_EVENTUALLY((settle(), seen.calls));
+        CU_ASSERT_EQUAL(seen.status, -ECANCELED);
+        settle();
+        CU_ASSERT_EQUAL(stats().connections, stats().idle); /* it may have been faster */
+        CU_ASSERT_EQUAL(stats().waiting, 0);
+        weir_series_unref(series);
+        end();
+}
+
+/* A failure of a connection is that of one request each. */
+static void
+each_failed_connection_fails_one_request(void)
+{
+        struct seen seen[6] = {{0}};
+
+        begin_limited(2);
+        close(listener);
+        for (int i = 0; i < 6; i++)
+                get("/", &seen[i]);
+        for (int i = 0; i < 6; i++) {
+                WEIR_TEST_EVENTUALLY((settle(), seen[i].calls));
+                SEES(seen[i], -ECONNREFUSED, 0, "");
+        }
+        CU_ASSERT_EQUAL(stats().connections, 0);
+        CU_ASSERT_EQUAL(stats().failed, 6);
+        listener = http_peer_listen(&port);
+        end();
+}
+
+/* -- connections that are kept -- */
+
+static void
+a_server_closes_an_idle_connection(void)
+{
+        begin_limited(5);
+        for (int i = 0; i < 2; i++) {
+                leave_one_idle();
+                if (i)
+                        http_peer_reset(&peer);
+                else
+                        http_peer_close(&peer);
+                settle();
+                CU_ASSERT_EQUAL(stats().connections, 0);
+        }
+        end();
+}
+
+static void
+connections_without_keep_alive_are_closed(void)
+{
+        static const char *const replies[] = {
+                OK_CLOSES, "HTTP/1.1 200 OK\r\nConnection: x, Close\r\nContent-Length: 4\r\n\r\nword",
+                "HTTP/1.0 200 OK\r\nContent-Length: 4\r\n\r\nword", "HTTP/1.1 204 No Content\r\nContent-Length: 4\r\n\r\n"};
+
+        begin_limited(5);
+        for (size_t i = 0; i < sizeof replies / sizeof *replies; i++) {
+                struct seen seen = {0};
+
+                get("/", &seen);
+                (void)accept_request();
+                http_peer_send(&peer, replies[i]);
+                settle();
+                CU_ASSERT_EQUAL(seen.status, 0);
+                CU_ASSERT_EQUAL(stats().connections, 0);
+                (void)http_peer_ends(&peer);
+                http_peer_cut(&peer);
+        }
+        end();
+}
+
+/* The server closes the connection when the request is there: it goes out once more, if it may, and not twice. */
+static void
+a_request_on_a_kept_connection_is_replayed_once(void)
+{
+        static const struct {
+                const char *method;
+                int is_idempotent; /* set to: 0, 1; -1: not set */
+                bool is_replayed;
+        } rows[] = {{"GET", -1, true},     {"HEAD", -1, true},  {"PUT", -1, true},   {"DELETE", -1, true},
+                    {"OPTIONS", -1, true}, {"TRACE", -1, true}, {"POST", -1, false}, {"PATCH", -1, false},
+                    {"get", -1, false},    {"POST", 1, true},   {"GET", 0, false}};
+
+        for (size_t i = 0; i < 2 * (sizeof rows / sizeof *rows); i++) {
+                struct seen seen = {0};
+                char sent[4096];
+
+                begin_limited(5);
+                leave_one_idle();
+                weir_task *request = request_new(rows[i / 2].method, "/", &seen);
+                if (strcmp(rows[i / 2].method, "PUT") == 0)
+                        CU_ASSERT_EQUAL(weir_http_request_set_body(request, "body", 4, NULL), 0);
+                if (rows[i / 2].is_idempotent >= 0)
+                        CU_ASSERT_EQUAL(weir_http_request_set_idempotent(request, rows[i / 2].is_idempotent), 0);
+                start(request);
+                snprintf(sent, sizeof sent, "%s", http_peer_request(&peer));
+                if (i % 2)
+                        http_peer_reset(&peer);
+                else
+                        http_peer_close(&peer);
+                if (rows[i / 2].is_replayed) {
+                        CU_ASSERT_STRING_EQUAL(accept_request(), sent);
+                        if (i % 2)
+                                http_peer_reset(&peer);
+                        else
+                                http_peer_close(&peer);
+                }
+                settle();
+                CU_ASSERT_FALSE(http_peer_has_caller(listener));
+                SEES(seen, -ECONNRESET, 0, "");
+                CU_ASSERT_EQUAL(stats().replayed, rows[i / 2].is_replayed);
+                end();
+        }
+}
+
+/* A byte of a response was there, or the connection was new. */
+static void
+others_are_not_replayed(void)
+{
+        for (int i = 0; i < 2; i++) {
+                struct seen seen = {0};
+
+                begin_limited(5);
+                if (i == 0)
+                        leave_one_idle();
+                get("/", &seen);
+                if (i == 1)
+                        (void)http_peer_accept(&peer, listener, NULL);
+                (void)http_peer_request(&peer);
+                if (i == 0)
+                        http_peer_send(&peer, "H");
+                settle();
+                http_peer_close(&peer);
+                settle();
+                SEES(seen, i ? -ECONNRESET : -ECONNABORTED, 0, "");
+                CU_ASSERT_FALSE(http_peer_has_caller(listener));
+                end();
+        }
+}
+
+static void
+idle_connections_are_closed_when_asked(void)
+{
+        struct seen seen = {0}, other = {0};
+
+        begin_limited(5);
+        leave_one_idle();
+        weir_client_close_idle(client);
+        settle();
+        CU_ASSERT_EQUAL(stats().connections, 0);
+        CU_ASSERT_STRING_EQUAL(http_peer_ends(&peer), "<end>");
+        http_peer_cut(&peer);
+        get("/", &seen); /* one in use is closed afterwards */
+        (void)accept_request();
+        weir_client_close_idle(client);
+        settle();
+        CU_ASSERT_EQUAL(stats().connections, 1);
+        answer(&peer);
+        settle();
+        SEES(seen, 0, 200, "word");
+        CU_ASSERT_EQUAL(stats().connections, 0);
+        http_peer_close(&peer);
+        get("/", &other);
+        (void)accept_request();
+        answer(&peer);
+        settle();
+        CU_ASSERT_EQUAL(stats().idle, 1);
+        end();
+}
+
+/* The one who waits is given the connection, and cancelled before it has its turn; meanwhile idle ones are closed. */
+struct granted {
+        struct seen seen;
+        weir_series *series;
+};
+
+static void
+cancel_all(void *context)
+{
+        struct granted *at = context;
+
+        weir_client_close_idle(client);
+        weir_series_cancel(at->series);
+}
+
+static void
+cancel_what_waits(weir_task *request, void *context)
+{
+        (void)request;
+        cancel_all(context);
+}
+
+static void
+a_connection_that_was_granted_in_vain_is_closed_too(void)
+{
+        struct granted at = {.series = NULL};
+
+        begin_limited(1);
+        start(weir_client_request_new(client, "GET", url_of("/"), cancel_what_waits, &at));
+        (void)accept_request();
+        at.series = start_in_series(request_new("GET", "/", &at.seen));
+        settle();
+        answer(&peer);
+        settle();
+        CU_ASSERT_EQUAL(at.seen.calls, 1);
+        CU_ASSERT_EQUAL(at.seen.status, -ECANCELED);
+        CU_ASSERT_EQUAL(stats().connections, 0);
+        weir_series_unref(at.series);
+        end();
+}
+
+/* -- the end -- */
+
+static void
+a_client_ends_behind_its_requests(void)
+{
+        struct seen seen[3] = {{0}};
+
+        begin_limited(1);
+        for (int i = 0; i < 3; i++)
+                get("/", &seen[i]);
+        (void)accept_request();
+        weir_client_unref(client);
+        client = NULL;
+        for (int i = 0; i < 3; i++) {
+                answer(&peer);
+                if (i < 2)
+                        (void)http_peer_request(&peer);
+        }
+        settle();
+        for (int i = 0; i < 3; i++)
+                SEES(seen[i], 0, 200, "word");
+        CU_ASSERT_STRING_EQUAL(http_peer_ends(&peer), "<end>"); /* it is not kept */
+        end();
+}
+
+static void
+a_client_without_users_closes_its_connections(void)
+{
+        begin_limited(1);
+        leave_one_idle();
+        weir_client_unref(client);
+        client = NULL;
+        CU_ASSERT_STRING_EQUAL(http_peer_ends(&peer), "<end>");
+        end();
+}
+
+int
+main(void)
+{
+        static const struct weir_test tests[] = {
+                WEIR_TEST(the_limit_holds_and_the_queue_is_in_order),
+                WEIR_TEST(a_place_that_becomes_free_is_taken),
+                WEIR_TEST(a_cancel_leaves_the_queue),
+                WEIR_TEST(a_cancel_closes_what_was_sent),
+                WEIR_TEST(a_cancel_beside_the_response_is_told_once),
+                WEIR_TEST(a_dial_of_nobody_is_given_up),
+                WEIR_TEST(each_failed_connection_fails_one_request),
+                WEIR_TEST(a_server_closes_an_idle_connection),
+                WEIR_TEST(connections_without_keep_alive_are_closed),
+                WEIR_TEST(a_request_on_a_kept_connection_is_replayed_once),
+                WEIR_TEST(others_are_not_replayed),
+                WEIR_TEST(idle_connections_are_closed_when_asked),
+                WEIR_TEST(a_connection_that_was_granted_in_vain_is_closed_too),
+                WEIR_TEST(a_client_ends_behind_its_requests),
+                WEIR_TEST(a_client_without_users_closes_its_connections),
+        };
+
+        return weir_test_main("client_pool", tests, sizeof tests / sizeof *tests);
+}
