@@ -206,6 +206,17 @@ dial_more(struct weir__branch *branch)
         }
 }
 
+/* The runtime ends, and no work that is new gets to other pollers: those who wait are work that is there already. */
+static void
+end_waiting(struct weir__origin *origin)
+{
+        for (struct weir__seeker *seeker; (seeker = take_failing(origin, UINT64_MAX));) {
+                seeker->failure = -ESHUTDOWN;
+                seeker->stage = WEIR_HTTP_QUEUED;
+                seeker->ops->granted(seeker, seeker->poller);
+        }
+}
+
 /* There is a free place, or fewer dials than before: on the poller of the first who waits another dial may begin. */
 static void
 dial_for_first(struct weir__branch *branch)
@@ -215,6 +226,10 @@ dial_for_first(struct weir__branch *branch)
 
         if (!atomic_load(&origin->waiting))
                 return;
+        if (weir__phase_is_stopping()) {
+                end_waiting(origin);
+                return;
+        }
         weir__lock(&origin->lock);
         struct weir__link *link = weir__list_first(&origin->queue);
         if (link)
