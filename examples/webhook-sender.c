@@ -2,10 +2,9 @@
  *
  *     webhook-sender URL               each line on standard input is an event
  *
- * weir has no HTTP client yet.  libcurl's easy interface blocks, so each post is a function on the executor, which announces that
- * it waits.  The rest is composed: four posts at a time, and five attempts for each event, with growing pauses between them.
- * While a hundred events are on their way no more are read: a receiver that is slow or gone costs time, but no memory. */
-#include <curl/curl.h>
+ * Each event is a retry of one request.  The client has at most four connections to a host, so there are four posts at a time, and
+ * the others wait in their order.  While a hundred events are on their way no more are read: a receiver that is slow or gone costs
+ * time, but no memory. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,12 +12,12 @@
 
 #include <weir/weir.h>
 
-#define POSTS  4
-#define EVENTS 100
+#define CONNECTIONS 4
+#define EVENTS      100
 
 struct sender {
         const char *url;
-        weir_semaphore *posts;  /* bounds those that are under way */
+        weir_client *client;
         weir_semaphore *events; /* bounds those that are neither delivered nor given up */
         weir_waitgroup *all;
         _Atomic unsigned delivered, given_up;
@@ -27,51 +26,43 @@ struct sender {
 struct event {
         struct sender *sender;
         char *body;
+        int response;   /* the status code of the last attempt; 0: there was none */
+        weir_nsec wait; /* that the receiver has asked for; below 0: it has not */
 };
 
-/* libcurl asks now and then; 1 breaks the transfer. */
-static int is_unwanted(void *context, curl_off_t a, curl_off_t b, curl_off_t c, curl_off_t d)
-{
-        (void)context, (void)a, (void)b, (void)c, (void)d;
-        return weir_go_cancelled() != 0;
-}
-
-static size_t drop(char *reply, size_t size, size_t count, void *context)
-{
-        (void)reply, (void)context;
-        return size * count;
-}
-
-/* On the executor: one attempt.  -EINVAL is not tried again, -EAGAIN is. */
-static void post(void *context)
+static void tried(weir_task *post, void *context)
 {
         struct event *event = context;
-        CURL *curl = curl_easy_init();
-        long status = 0;
 
-        curl_easy_setopt(curl, CURLOPT_URL, event->sender->url);
-        curl_easy_setopt(curl, CURLOPT_POSTFIELDS, event->body);
-        curl_easy_setopt(curl, CURLOPT_WRITEFUNCTION, drop);
-        curl_easy_setopt(curl, CURLOPT_TIMEOUT, 10L);
-        curl_easy_setopt(curl, CURLOPT_NOSIGNAL, 1L);
-        curl_easy_setopt(curl, CURLOPT_NOPROGRESS, 0L);
-        curl_easy_setopt(curl, CURLOPT_XFERINFOFUNCTION, is_unwanted);
-        weir_blocking_begin(); /* another thread computes meanwhile */
-        CURLcode failed = curl_easy_perform(curl);
-        weir_blocking_end();
-        curl_easy_getinfo(curl, CURLINFO_RESPONSE_CODE, &status);
-        curl_easy_cleanup(curl);
-        if (failed)
-                weir_go_fail(-EAGAIN);
-        else if (status >= 300) /* libcurl follows no redirect unless it is told to */
-                weir_go_fail(status >= 500 || status == 429 ? -EAGAIN : -EINVAL);
+        event->response = weir_http_response_status(post);
+        event->wait = weir_http_response_retry_after(post);
 }
 
 static weir_task *attempt(void *context)
 {
         struct event *event = context;
+        weir_task *post = weir_client_request_new(event->sender->client, "POST", event->sender->url, tried, event);
 
-        return weir_limited_new(event->sender->posts, 1, weir_go_new("webhooks", post, NULL, event), NULL, NULL);
+        weir_http_request_lend_body(post, event->body, strlen(event->body), "text/plain");
+        weir_http_request_set_limit(post, WEIR_HTTP_LIMIT_WHOLE, WEIR_SEC(10));
+        weir_http_request_fail_on_error(post);
+        return post;
+}
+
+/* What the receiver refuses is not sent again. */
+static int is_worth_it(int status, void *context)
+{
+        const struct event *event = context;
+
+        return weir_http_retry_if(status, NULL) || event->response == 500;
+}
+
+static weir_nsec wait_before(int status, weir_nsec planned, void *context)
+{
+        const struct event *event = context;
+
+        (void)status;
+        return event->wait >= 0 ? event->wait : planned;
 }
 
 static void delivered(weir_task *retry, void *context)
@@ -110,28 +101,46 @@ static int send_event(struct sender *sender, const char *body)
                 free(event);
                 return failed;
         }
-        *event = (struct event){sender, copy};
+        *event = (struct event){.sender = sender, .body = copy, .wait = -1};
         weir_waitgroup_add(sender->all, 1);
         config.attempts = 5;
         config.delay = WEIR_SEC(1);
+        config.retry_if = is_worth_it;
+        config.delay_of = wait_before;
         weir_task *retry = weir_retry_new(&config, attempt, delivered, NULL);
         weir_task_set_context(retry, event, event_free); /* it is freed whatever happens, also if retry is NULL */
         return weir_task_start(retry);
 }
 
+static int sender_init(struct sender *sender, const char *url)
+{
+        struct weir_client_config config = WEIR_CLIENT_CONFIG_DEFAULT;
+
+        config.connections = CONNECTIONS;
+        sender->url = url;
+        sender->client = weir_client_new(&config);
+        sender->events = weir_semaphore_new(EVENTS);
+        sender->all = weir_waitgroup_new();
+        return sender->client && sender->events && sender->all ? 0 : -ENOMEM;
+}
+
+static void sender_done(struct sender *sender)
+{
+        weir_client_unref(sender->client);
+        weir_semaphore_unref(sender->events);
+        weir_waitgroup_free(sender->all);
+}
+
 int main(int argc, char *argv[])
 {
-        struct sender sender = {.url = argv[1]};
+        struct sender sender = {.delivered = 0};
         char *line = NULL;
         size_t size = 0;
 
-        if (argc != 2 || curl_global_init(CURL_GLOBAL_DEFAULT)) {
+        if (argc != 2 || sender_init(&sender, argv[1])) {
                 fprintf(stderr, "wanted: webhook-sender URL\n");
                 return 1;
         }
-        sender.posts = weir_semaphore_new(POSTS);
-        sender.events = weir_semaphore_new(EVENTS);
-        sender.all = weir_waitgroup_new();
         while (getline(&line, &size, stdin) >= 0) {
                 line[strcspn(line, "\n")] = '\0';
                 int failed = send_event(&sender, line);
@@ -142,10 +151,7 @@ int main(int argc, char *argv[])
         }
         free(line);
         weir_waitgroup_wait(sender.all, WEIR_FOREVER);
+        sender_done(&sender);
         weir_shutdown();
-        weir_semaphore_unref(sender.posts);
-        weir_semaphore_unref(sender.events);
-        weir_waitgroup_free(sender.all);
-        curl_global_cleanup();
         return sender.given_up > 0;
 }

@@ -43,10 +43,7 @@ begin(unsigned failures, int status)
         weir_test_begin_virtual();
         at.server = http_server(NULL, receive, NULL);
         snprintf(at.url, sizeof at.url, "http://127.0.0.1:%d/", weir_http_server_port(at.server));
-        at.sender.url = at.url;
-        at.sender.posts = weir_semaphore_new(POSTS);
-        at.sender.events = weir_semaphore_new(EVENTS);
-        at.sender.all = weir_waitgroup_new();
+        CU_ASSERT_EQUAL(sender_init(&at.sender, at.url), 0);
         program_catch();
 }
 
@@ -61,14 +58,11 @@ static void
 end(void)
 {
         program_release();
-        CU_ASSERT_EQUAL(weir_semaphore_available(at.sender.posts), POSTS);
         CU_ASSERT_EQUAL(weir_semaphore_available(at.sender.events), EVENTS);
+        sender_done(&at.sender);
         CU_ASSERT_EQUAL(weir_http_server_stop(at.server, WEIR_SEC(10)), 0);
         weir_http_server_free(at.server);
         weir_test_end();
-        weir_semaphore_unref(at.sender.posts);
-        weir_semaphore_unref(at.sender.events);
-        weir_waitgroup_free(at.sender.all);
 }
 
 static void
@@ -169,8 +163,6 @@ an_event_that_was_not_sent_is_a_failure_of_the_program(void)
 int
 main(void)
 {
-        /* The receiver is on this machine, behind no proxy. */
-        static const char *const proxies[] = {"http_proxy", "https_proxy", "HTTPS_PROXY", "all_proxy", "ALL_PROXY"};
         static const struct weir_test tests[] = {
                 WEIR_TEST(an_event_is_sent_again_until_it_was_taken),
                 WEIR_TEST(an_event_that_was_refused_is_not_sent_again),
@@ -180,9 +172,6 @@ main(void)
                 WEIR_TEST(an_event_for_which_there_is_no_memory_is_reported),
                 WEIR_TEST(an_event_that_was_not_sent_is_a_failure_of_the_program),
         };
-
-        for (size_t i = 0; i < sizeof proxies / sizeof *proxies; i++)
-                unsetenv(proxies[i]);
 
         return weir_test_main("example_webhook_sender", tests, sizeof tests / sizeof *tests);
 }
