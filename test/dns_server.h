@@ -259,7 +259,8 @@ static inline void dns_take_tcp(void)
                 dns_answer(&query, true, &reply);
                 head[0] = (unsigned char)(reply.size >> 8);
                 head[1] = (unsigned char)reply.size;
-                if (write(fd, head, 2) != 2 || write(fd, reply.data, reply.size) != (ssize_t)reply.size)
+                if (send(fd, head, 2, MSG_NOSIGNAL) != 2 ||
+                    send(fd, reply.data, reply.size, MSG_NOSIGNAL) != (ssize_t)reply.size)
                         break;
         }
         close(fd);

@@ -115,7 +115,7 @@ a_zone_is_read(void)
         config.tries = 10;
         CU_ASSERT_EQUAL_FATAL(weir_resolver_configure(&config), 0);
         weir_test_begin_virtual();
-        WEIR_TEST_EVENTUALLY(look_up("both.test", 0).status == 0);
+        WEIR_TEST_EVENTUALLY(look_up("both.test", AF_INET).status == 0); /* it is up */
         struct seen seen = look_up("both.test", 0);
         CU_ASSERT_EQUAL(seen.count, 2);
         CU_ASSERT_STRING_EQUAL(seen.first, "2001:db8::1");
