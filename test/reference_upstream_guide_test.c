@@ -27,6 +27,46 @@ members_come_and_go(void)
         weir_upstream_unref(backend); /* http://backend/ is an ordinary host again */
 }
 
+static int
+answer(const char *host, int family, weir_resolver_reply *reply, void *context)
+{
+        (void)host;
+        (void)family;
+        (void)context;
+        return weir_resolver_reply_add(reply, "10.0.0.1");
+}
+
+static void
+check(weir_task *follow, void *context)
+{
+        (void)context;
+        CU_ASSERT_EQUAL(weir_task_status(follow), 0);
+}
+
+static void
+the_addresses_of_a_name_are_members(void)
+{
+        struct weir_resolver_config names = WEIR_RESOLVER_CONFIG_DEFAULT;
+
+        names.answer = answer; /* in place of DNS */
+        CU_ASSERT_EQUAL(weir_resolver_configure(&names), 0);
+        weir_upstream *backend = weir_upstream_new("backend", NULL);
+        weir_series *series = weir_series_new(NULL, NULL);
+
+        weir_task *follow = weir_upstream_follow_new(backend, "b.internal:8080", NULL, check, NULL);
+        weir_series_push(series, follow); /* and then the tasks that need the members */
+
+        weir_waitgroup *group = weir_waitgroup_new();
+        weir_series_start_waited(series, group);
+        weir_waitgroup_wait(group, WEIR_FOREVER);
+
+        CU_ASSERT_EQUAL(weir_upstream_unfollow(backend, "b.internal:8080"), 0);
+        weir_waitgroup_free(group);
+        weir_upstream_unref(backend);
+        weir_shutdown();
+        weir_resolver_configure(NULL);
+}
+
 /* Another part of the program knows only the name. */
 static void
 the_members_of_a_name_are_printed(void)
@@ -76,6 +116,7 @@ an_upstream_has_a_policy_and_a_breaker(void)
 
 static const struct weir_test tests[] = {
         WEIR_TEST(members_come_and_go),
+        WEIR_TEST(the_addresses_of_a_name_are_members),
         WEIR_TEST(the_members_of_a_name_are_printed),
         WEIR_TEST(an_upstream_has_a_policy_and_a_breaker),
 };

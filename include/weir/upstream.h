@@ -15,6 +15,7 @@
 
 #include <weir/export.h>
 #include <weir/retry.h>
+#include <weir/task.h>
 #include <weir/time.h>
 
 WEIR_BEGIN
@@ -168,6 +169,31 @@ WEIR_API int weir_upstream_enable(weir_upstream *upstream, const char *address);
  *          upstream; -ECHILD in a forked child.
  * Threads: any. */
 WEIR_API int weir_upstream_weight(weir_upstream *upstream, const char *address, unsigned weight);
+
+/* Makes the addresses of a name members, such as all of "backend.internal:80", from now on.  The
+ * look-up begins when the task is made, and the task ends with it: push it in front of the first
+ * requests.
+ *
+ * The name is looked up again when a request comes and 5 s have passed since the last answer, which is
+ * kept by its TTL (weir/resolve.h).  That request does not wait for it.  New addresses become members
+ * with the config, and others are removed.  A look-up that fails changes nothing, and the name is
+ * followed all the same.
+ *
+ * Owner:   the caller, until the task is consumed.  Name and config are copied.
+ * Result:  NULL when out of memory; every consumer accepts NULL.  The task's status: 0: the addresses
+ *          are members; -EEXIST: the name is followed already; -EINVAL, -ENAMETOOLONG: it is no
+ *          host with a port, or the config is wrong; -ENOENT, -EIO, -EAGAIN, -EMFILE, -ENFILE and
+ *          -ENOMEM as of weir_resolve_new; -ENOMEM for a NULL upstream; -ECHILD in a forked child;
+ *          -ECANCELED, -ETIMEDOUT or -ESHUTDOWN if its series ended before.
+ * Threads: any. */
+WEIR_API weir_task *weir_upstream_follow_new(weir_upstream *upstream, const char *name, const struct weir_member_config *config,
+                                             weir_task_fn *done, void *context);
+
+/* Removes the addresses of a name, and follows it no more.  Requests in flight finish.
+ *
+ * Result:  0; -ENOENT: it is not followed; -ENOMEM for a NULL upstream; -ECHILD in a forked child.
+ * Threads: any. */
+WEIR_API int weir_upstream_unfollow(weir_upstream *upstream, const char *name);
 
 /* Room for the address of a member, with its NUL. */
 #define WEIR_MEMBER_ADDRESS_ROOM 272

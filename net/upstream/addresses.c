@@ -109,9 +109,9 @@ change(struct weir_upstream *upstream, const char *origin, const uint64_t *hashe
         return 0;
 }
 
-static int
-set(struct weir_upstream *upstream, const char *origin, const char *const *addresses, size_t count,
-    const struct weir_member_config *config)
+int
+weir__addresses_set(struct weir_upstream *upstream, const char *origin, const char *const *addresses, size_t count,
+                    const struct weir_member_config *config)
 {
         size_t room = count + upstream->count;
         uint64_t *hashes = weir__alloc((count + 1) * sizeof *hashes);
@@ -129,6 +129,14 @@ set(struct weir_upstream *upstream, const char *origin, const char *const *addre
         return failed;
 }
 
+void
+weir__addresses_clear(struct weir_upstream *upstream, const char *origin)
+{
+        for (size_t i = upstream->count; i-- > 0;)
+                if (is_of(upstream->members[i], origin))
+                        weir__member_remove(upstream, i);
+}
+
 int
 weir__upstream_set_addresses(struct weir_upstream *upstream, const char *origin, const char *const *addresses, size_t count,
                              const struct weir_member_config *config)
@@ -141,7 +149,7 @@ weir__upstream_set_addresses(struct weir_upstream *upstream, const char *origin,
         if (failed)
                 return failed;
         weir__lock(&upstream->changes);
-        failed = set(upstream, origin, addresses, count, &own);
+        failed = weir__addresses_set(upstream, origin, addresses, count, &own);
         weir__unlock(&upstream->changes);
         return failed;
 }

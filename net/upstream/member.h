@@ -72,12 +72,14 @@ struct weir_upstream {
         struct weir__histogram *latencies;  /* guarded by lock; NULL: hedging is off */
 
         _Atomic size_t references;
+        _Atomic weir_nsec next_look;   /* when the first followed name is to be looked up; relaxed: a look finds out */
         _Atomic weir_nsec hedge_after; /* relaxed: a number on which nothing depends */
         struct weir__link link;        /* in the list of all upstreams; guarded by its lock */
 
         /* Guarded by changes. */
         struct weir__lock changes;
         uint64_t ids;
+        struct weir__list followed; /* names whose addresses are members: follow.c */
         void *memory; /* of `members`, `ready` and `found` */
         size_t room;  /* members that they have room for */
 
@@ -174,6 +176,21 @@ void weir__hedge_deposit(struct weir_upstream *upstream);
 
 /* A request has taken that long. */
 void weir__hedge_note(struct weir_upstream *upstream, weir_nsec latency, weir_nsec now);
+
+/* -- addresses.c; under `changes` -- */
+
+/* weir__upstream_set_addresses, of addresses and a config that were checked.  Result: 0 or -ENOMEM. */
+int weir__addresses_set(struct weir_upstream *upstream, const char *origin, const char *const *addresses, size_t count,
+                        const struct weir_member_config *config);
+
+/* Removes the members of an origin. */
+void weir__addresses_clear(struct weir_upstream *upstream, const char *origin);
+
+/* -- follow.c -- */
+
+/* Looks up the names that are due.  With no lock held. */
+void weir__follow_look(struct weir_upstream *upstream, weir_nsec now);
+void weir__follow_drop(struct weir_upstream *upstream);
 
 /* -- member.c -- */
 

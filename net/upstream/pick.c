@@ -207,6 +207,19 @@ weir__upstream_calls_program(const struct weir_upstream *upstream)
         return upstream->config.policy == WEIR_UPSTREAM_FUNCTION;
 }
 
+/* Names whose addresses are members may have others by now: for the next request, this one has its member. */
+static void
+look(struct weir_upstream *upstream)
+{
+        weir_nsec next = atomic_load_explicit(&upstream->next_look, memory_order_relaxed);
+
+        if (__builtin_expect(next == WEIR_FOREVER, 1))
+                return;
+        weir_nsec now = weir__clock_now();
+        if (now >= next)
+                weir__follow_look(upstream, now);
+}
+
 int
 weir__upstream_pick(struct weir_upstream *upstream, const struct weir__wish *wish, struct weir__picked *picked,
                     const char **reason)
@@ -214,8 +227,11 @@ weir__upstream_pick(struct weir_upstream *upstream, const struct weir__wish *wis
         static const struct weir__wish any = {0};
         const char *unread;
 
-        return (weir__upstream_calls_program(upstream) ? pick_by_program : pick)(upstream, wish ? wish : &any, picked,
-                                                                                 reason ? reason : &unread);
+        int failed = (weir__upstream_calls_program(upstream) ? pick_by_program : pick)(upstream, wish ? wish : &any, picked,
+                                                                                       reason ? reason : &unread);
+
+        look(upstream);
+        return failed;
 }
 
 const char *

@@ -189,6 +189,7 @@ drop(struct weir_upstream *upstream)
         for (size_t i = 0; i < upstream->count; i++)
                 weir__member_free(upstream->members[i]);
         weir__table_drop(upstream);
+        weir__follow_drop(upstream);
         if (upstream->latencies)
                 weir__free(upstream->latencies, sizeof *upstream->latencies);
         weir_retry_budget_free(upstream->config.budget);
@@ -207,6 +208,7 @@ make(const struct weir__name_key *key, const struct weir_upstream_config *config
         upstream->config = *config;
         upstream->config.budget = weir__budget_ref(config->budget);
         upstream->next_probe = WEIR_FOREVER;
+        atomic_init(&upstream->next_look, WEIR_FOREVER);
         atomic_init(&upstream->hedge_after, WEIR_FOREVER);
         atomic_init(&upstream->references, 1);
         weir__lock_init(&upstream->changes, WEIR__RANK_WAITABLE);
