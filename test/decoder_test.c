@@ -523,6 +523,20 @@ the_window_of_zstd_is_bounded(void)
         CU_ASSERT_EQUAL(result_of("zstd", &usual, frame, sizeof frame, 100, 100), -EMSGSIZE);
 }
 
+/* libzstd would decode it in one go, without a look at the window. */
+static void
+a_window_is_bounded_in_whatever_pieces_it_comes(void)
+{
+        enum { HEAD = 11, CONTENT = 256 };
+        char frame[HEAD + CONTENT] = {0x28, (char)0xb5, 0x2f, (char)0xfd, 0x40, 0, 0, 0, 0x01, 0x08, 0}; /* one raw block */
+
+        for (int log = 23; log <= 24; log++) {
+                frame[5] = (char)((log - 10) << 3);
+                for (size_t piece = 1; piece <= sizeof frame; piece++)
+                        CU_ASSERT_EQUAL(result_of("zstd", &usual, frame, sizeof frame, piece, 1000), log <= 23 ? 0 : -EMSGSIZE);
+        }
+}
+
 static void
 frames_of_zstd_may_be_skipped(void)
 {
@@ -603,6 +617,7 @@ main(void)
                 WEIR_TEST(a_bomb_in_a_bomb_goes_out),
 #if WEIR_HAS_ZSTD
                 WEIR_TEST(the_window_of_zstd_is_bounded),
+                WEIR_TEST(a_window_is_bounded_in_whatever_pieces_it_comes),
                 WEIR_TEST(frames_of_zstd_may_be_skipped),
                 WEIR_TEST(calls_without_bytes_do_no_harm),
 #endif

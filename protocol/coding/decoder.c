@@ -284,11 +284,8 @@ weir__decoder_feed(struct weir__decoder *decoder, const char *data, size_t size,
 bool
 weir__decoder_may_end(const struct weir__decoder *decoder)
 {
-        for (unsigned at = 0; at < decoder->count; at++) {
-                const struct stage *stage = decoder->stages[at];
-
-                if (stage->state != BETWEEN || stage->begin != stage->end)
+        for (unsigned at = 0; at < decoder->count; at++)
+                if (decoder->stages[at]->state != BETWEEN)
                         return decoder->taken == 0;
-        }
         return true;
 }

@@ -51,7 +51,8 @@ void weir__decoder_free(struct weir__decoder *decoder); /* accepts NULL */
 int weir__decoder_feed(struct weir__decoder *decoder, const char *data, size_t size, size_t *used, char *out, size_t room,
                        size_t *made);
 
-/* Whether the input may end here: all that has come was complete.  No bytes at all are an empty content. */
+/* Whether the input may end here, once the last call has left room: all that has come was complete.  No bytes at all are an
+ * empty content. */
 bool weir__decoder_may_end(const struct weir__decoder *decoder);
 
 #endif

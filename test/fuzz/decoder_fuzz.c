@@ -20,7 +20,7 @@
 #include "protocol/coding/decoder.h"
 #include "test/fuzz/fuzz.h"
 
-#define MAX_SIZE (1 << 18)
+#define MAX_SIZE (1 << 16)
 #define ENCODED  64 /* of the first byte */
 
 static const struct weir__decoder_limits limits = {.max_size = MAX_SIZE};
