@@ -20,11 +20,12 @@
 
 #include <stddef.h>
 #include <stdint.h>
-#include <sys/socket.h>
 
 #include <weir/task.h>
 
 WEIR_BEGIN
+
+struct sockaddr; /* <sys/socket.h> */
 
 /* -- a look-up -- */
 
@@ -55,7 +56,7 @@ WEIR_API unsigned weir_resolve_count(const weir_task *resolve);
  * Owner:   the task.
  * Result:  NULL: there is no such address.
  * Threads: inside the task's callback. */
-WEIR_API const struct sockaddr *weir_resolve_address(const weir_task *resolve, unsigned index, socklen_t *size);
+WEIR_API const struct sockaddr *weir_resolve_address(const weir_task *resolve, unsigned index, unsigned *size);
 
 /* Room for the text of any address, with its NUL. */
 #define WEIR_RESOLVE_TEXT 64

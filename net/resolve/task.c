@@ -144,7 +144,7 @@ address_at(const weir_task *task, unsigned index)
 }
 
 const struct sockaddr *
-weir_resolve_address(const weir_task *task, unsigned index, socklen_t *size)
+weir_resolve_address(const weir_task *task, unsigned index, unsigned *size)
 {
         const struct weir__socket_address *address = address_at(task, index);
 
