@@ -1,4 +1,4 @@
-/* net/stream/secure.c: settings of TLS for streams.
+/* net/stream/secure.c: settings of TLS, and what streams do with them.
  *
  * Threads: any.
  * Locks:   `making`, a leaf, guards which settings are the default ones.  Files are read without it: of two threads that read
@@ -113,14 +113,37 @@ weir_tls_unref(weir_tls *tls)
         free(tls);
 }
 
-void
-weir__tls_note_use(struct weir_tls *tls, const char *host)
+/* They are used for a connection to that host. */
+static void
+note_use(struct weir_tls *tls, const char *host)
 {
         if (tls->is_unchecked && !atomic_exchange_explicit(&tls->has_warned, true, memory_order_relaxed))
                 weir__log(WEIR_LOG_WARNING,
                           "TLS: \"%s\": its certificate is not checked, because the settings are `insecure`: anybody can be that "
                           "host, and read and change all",
                           host);
+}
+
+int
+weir__stream_secure(struct weir_stream *stream, struct weir_tls *tls, const char *name, const char *address)
+{
+        struct weir__stream *own = &stream->transport.stream;
+        char peer[WEIR__ADDRESS_TEXT];
+
+        if (tls->fault)
+                return tls->fault;
+        if (!tls->is_client) {
+                own->tls = weir__tls_new(tls->context, own->source.fd);
+                return own->tls ? 0 : -ENOMEM;
+        }
+        int failed = weir__tls_new_client(&own->tls, tls->context, own->source.fd, name);
+        if (failed)
+                return failed;
+        note_use(tls, name);
+        if (!address)
+                weir__stream_describe(stream, peer, sizeof peer);
+        weir__tls_resume(own->tls, name, address ? address : peer);
+        return 0;
 }
 
 /* -- what a handshake has come to -- */

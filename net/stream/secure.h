@@ -18,8 +18,11 @@ struct weir_tls {
         struct weir__tls_context *context; /* NULL with a fault */
 };
 
-/* They are used for a connection to that host.  Any thread. */
-void weir__tls_note_use(struct weir_tls *tls, const char *host);
+struct weir_stream;
+
+/* Gives a stream TLS; the handshake is to follow.  A client resumes a session of that name at that address, which is any text;
+ * NULL: the peer's.  Result: 0; the fault of the settings; -EINVAL for a bad name; -ENOMEM.  Owner. */
+int weir__stream_secure(struct weir_stream *stream, struct weir_tls *tls, const char *name, const char *address);
 
 /* The settings of "tls:" addresses, with a reference; NULL when out of memory.  Reads files when it is asked for the first time:
  * never on a poller. */

@@ -5,7 +5,6 @@
  *
  * A stream is registered with its poller by the first of its tasks.  So it can be made before the runtime has started. */
 #include "net/stream/stream.h"
-#include "net/stream/secure.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -306,28 +305,6 @@ weir__stream_ask_tls(struct weir_stream *stream, int (*ask)(const struct weir__t
                                              : ask(stream->transport.stream.tls, out);
         weir__unlock(&stream->lock);
         return result;
-}
-
-int
-weir__stream_secure(struct weir_stream *stream, struct weir_tls *tls, const char *name, const char *address)
-{
-        struct weir__stream *own = &stream->transport.stream;
-        char peer[WEIR__ADDRESS_TEXT];
-
-        if (tls->fault)
-                return tls->fault;
-        if (!tls->is_client) {
-                own->tls = weir__tls_new(tls->context, own->source.fd);
-                return own->tls ? 0 : -ENOMEM;
-        }
-        int failed = weir__tls_new_client(&own->tls, tls->context, own->source.fd, name);
-        if (failed)
-                return failed;
-        weir__tls_note_use(tls, name);
-        if (!address)
-                weir__stream_describe(stream, peer, sizeof peer);
-        weir__tls_resume(own->tls, name, address ? address : peer);
-        return 0;
 }
 
 /* -- any thread -- */

@@ -17,8 +17,6 @@
 #include "net/transport/output.h"
 #include "net/transport/transport.h"
 
-struct weir_tls;
-
 /* A holder has the stream for itself, while other tasks of it are refused: a task that connects or shakes hands, or a protocol.
  * The functions are called on the owner. */
 struct weir__holder_ops {
@@ -161,10 +159,6 @@ void weir__stream_be_late(struct weir_stream *stream); /* tells the holder that 
 /* Calls `ask` under the lock, with the TLS of a handshake that is over.  Result: that of `ask`; -ENOTCONN: the stream is closed;
  * -ENODATA: it has no TLS yet.  Any thread. */
 int weir__stream_ask_tls(struct weir_stream *stream, int (*ask)(const struct weir__tls *tls, void *out), void *out);
-
-/* Gives it TLS; the handshake is to follow.  A client resumes a session of that name at that address, which is any text; NULL:
- * the peer's.  Result: 0; the fault of the settings; -EINVAL for a bad name; -ENOMEM.  Owner. */
-int weir__stream_secure(struct weir_stream *stream, struct weir_tls *tls, const char *name, const char *address);
 
 struct weir_stream *weir__stream_use(struct weir_stream *stream); /* one more user; accepts NULL */
 
