@@ -2,8 +2,9 @@
  *
  *     client [quick] [beginning of a word of a case's name]
  *
- * All ask nginx, one worker on the last CPU, for a reply of 12 bytes, one request after another on each connection.  A client is a
- * process of its own on the first CPU; "all" has all CPUs.  The clients take turns within each round, in an order that changes.
+ * All ask nginx, one worker on the last CPU, for a reply of 12 bytes, one request after another on each connection.  A client is
+ * a process of its own on the first CPU; "all" has all CPUs.  The clients take turns within each round, in an order that
+ * changes.
  *
  * Threads: one here; weir's client has its own. */
 #include <errno.h>

@@ -1,4 +1,5 @@
-/* test/client_pollers_test.c: connections and requests of two pollers; and the end of the runtime, with requests in every stage. */
+/* test/client_pollers_test.c: connections and requests of two pollers; and the end of the runtime, with requests in every
+ * stage. */
 #include "kernel/worker/worker.h"
 #include "test/client_fixture.h"
 #include "test/timer_fixture.h"

@@ -246,10 +246,10 @@ the_body_of_a_redirect_is_thrown_away(void)
                 if (i < 2)
                         snprintf(head, sizeof head, "HTTP/1.1 302 Go\r\nLocation: /next\r\nContent-Length: %zu\r\n\r\n", size);
                 else
-                        snprintf(
-                                head, sizeof head,
-                                "HTTP/1.1 302 Go\r\nLocation: /next\r\nContent-Encoding: gzip\r\nTransfer-Encoding: chunked\r\n\r\n%zx\r\n",
-                                size);
+                        snprintf(head, sizeof head,
+                                 "HTTP/1.1 302 Go\r\nLocation: /next\r\nContent-Encoding: gzip\r\n"
+                                 "Transfer-Encoding: chunked\r\n\r\n%zx\r\n",
+                                 size);
                 answer(head);
                 (void)http_peer_send_bytes(&peer, long_body, size);
                 if (i >= 2)

@@ -257,9 +257,9 @@ WEIR_API const char *weir_http_response_url(const weir_task *request);
  * Source:  RFC 9110 section 10.2.3. */
 WEIR_API weir_nsec weir_http_response_retry_after(const weir_task *request);
 
-/* Whether a request is worth another try, as retry_if of weir/retry.h: yes, if no connection could be made,
- * it broke, a limit has passed, or the status is -EBUSY (weir_http_request_fail_on_error).  A request with an effect may then have
- * it twice.
+/* Whether a request is worth another try, as retry_if of weir/retry.h: yes, if no connection could be
+ * made, it broke, a limit has passed, or the status is -EBUSY (weir_http_request_fail_on_error).  A
+ * request with an effect may then have it twice.
  *
  * Result:  1 or 0.  The context is not used.
  * Threads: any. */

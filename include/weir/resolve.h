@@ -93,6 +93,7 @@ typedef struct weir_resolver_reply weir_resolver_reply;
  *          up as without the function; a negative errno: the status of the tasks. */
 typedef int weir_resolver_fn(const char *host, int family, weir_resolver_reply *reply, void *context);
 
+/* Returned in place of a status: the resolver looks the name up itself. */
 #define WEIR_RESOLVER_PASS 1
 
 /* Adds the text of an address.  One of another family than was asked for is left out.
