@@ -63,11 +63,13 @@ wants_body(const struct weir__http_call *call)
 {
         const struct weir_http_call *self = weir__call_of((struct weir__http_call *)call);
 
+        if (call->received && call->received->end == WEIR__RECEIVED_TUNNEL) /* the bytes behind it are the stream's */
+                return false;
         return self->reader || self->is_drained;
 }
 
 static int
-take_body(struct weir__http_call *call, const char *data, size_t size)
+take_body(struct weir__http_call *call, const char *data, size_t size, bool is_last)
 {
         struct weir_http_call *self = weir__call_of(call);
         struct weir__call_task *reader = self->reader;
@@ -82,9 +84,23 @@ take_body(struct weir__http_call *call, const char *data, size_t size)
         memcpy(reader->data, data, size);
         reader->data[size] = '\0';
         reader->size = size;
+        reader->is_last = is_last;
         self->reader = NULL;
         weir__call_complete(reader, 0);
         return 0;
+}
+
+/* A first read has the head, and does not wait for the body. */
+static void
+paused(struct weir__http_call *call)
+{
+        struct weir_http_call *self = weir__call_of(call);
+        struct weir__call_task *reader = self->reader;
+
+        if (!reader || reader->kind != WEIR__CALL_FIRST)
+                return;
+        self->reader = NULL;
+        weir__call_complete(reader, 0);
 }
 
 /* All that has a length was written: no end has to be said. */
@@ -124,7 +140,14 @@ ended(struct weir__http_call *call, int status, bool may_replay)
 }
 
 static const struct weir__http_call_ops call_ops = {
-        .started = started, .head = take_head, .body = take_body, .wants_body = wants_body, .written = written, .ended = ended};
+        .started = started,
+        .head = take_head,
+        .body = take_body,
+        .wants_body = wants_body,
+        .paused = paused,
+        .written = written,
+        .ended = ended,
+};
 
 /* -- seeking -- */
 

@@ -17,12 +17,13 @@
 
 enum weir__call_state { WEIR__CALL_NEW, WEIR__CALL_SEEKING, WEIR__CALL_WIRED, WEIR__CALL_OVER };
 enum weir__call_order { WEIR__CALL_BREAK = 1, WEIR__CALL_CLOSE = 2 };
-enum weir__call_kind { WEIR__CALL_HEAD, WEIR__CALL_READ, WEIR__CALL_WRITE, WEIR__CALL_FINISH };
+enum weir__call_kind { WEIR__CALL_HEAD, WEIR__CALL_FIRST, WEIR__CALL_READ, WEIR__CALL_WRITE, WEIR__CALL_FINISH };
 
 struct weir__call_task {
         struct weir__io_task io;      /* first */
         struct weir_http_call *owner; /* a use; NULL: the task is poisoned */
         uint8_t kind;                 /* enum weir__call_kind */
+        bool is_last;                 /* of a read: no byte of the body follows */
         struct weir__link waiting;    /* in `heads` or `writers` */
         struct weir__writer writer;
         struct iovec pieces[3]; /* of the writer: the size of a chunk, the data, the end of the line */

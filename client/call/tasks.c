@@ -36,8 +36,10 @@ weir__call_end_tasks(struct weir_http_call *self)
                 weir__call_complete(task_of(link), self->status);
         while ((link = weir__list_pop(&self->writers)))
                 weir__call_complete(task_of(link), self->status ? self->status : -EPIPE);
-        if (reader)
-                weir__call_complete(reader, self->status);
+        if (!reader)
+                return;
+        reader->is_last = !self->status;
+        weir__call_complete(reader, self->status);
 }
 
 /* -- trying -- */
@@ -92,6 +94,7 @@ try_read(struct weir__call_task *task)
         struct weir_http_call *self = task->owner;
         int failed = begin(self, WEIR__DRAFT_NO_BODY);
 
+        task->is_last = self->state == WEIR__CALL_OVER && !self->status;
         if (failed || self->state == WEIR__CALL_OVER)
                 return failed ? failed : self->status;
         if (self->reader)
@@ -201,6 +204,7 @@ try(struct weir__io_task *io)
 
         switch ((enum weir__call_kind)task->kind) {
         case WEIR__CALL_HEAD: return try_head(task);
+        case WEIR__CALL_FIRST:
         case WEIR__CALL_READ: return try_read(task);
         case WEIR__CALL_WRITE: return try_write(task);
         default: return try_finish(task);
@@ -230,7 +234,7 @@ withdraw(struct weir__io_task *io)
         struct weir__call_task *task = (struct weir__call_task *)io;
         struct weir_http_call *self = task->owner;
 
-        if (task->kind == WEIR__CALL_READ) {
+        if (task->kind == WEIR__CALL_FIRST || task->kind == WEIR__CALL_READ) {
                 self->reader = NULL;
                 return;
         }
@@ -261,7 +265,7 @@ release(struct weir_task *task, bool is_discarded)
 static void
 describe(const struct weir_task *task, char *out, size_t room)
 {
-        static const char *const what[] = {"the first byte of", "the body of", "a send to", "a send to"};
+        static const char *const what[] = {"the first byte of", "the first byte of", "the body of", "a send to", "a send to"};
         const struct weir__call_task *self = (const struct weir__call_task *)task;
         struct weir__origin *origin = self->owner->origin;
         char text[WEIR__ORIGIN_TEXT];
@@ -280,9 +284,8 @@ describe(const struct weir_task *task, char *out, size_t room)
         }
 
 static const struct weir__io_ops task_ops[] = {
-        [WEIR__CALL_HEAD] = OPS("a head of a response"),
-        [WEIR__CALL_READ] = OPS("a read of a response"),
-        [WEIR__CALL_WRITE] = OPS("a write of a request"),
+        [WEIR__CALL_HEAD] = OPS("a head of a response"),  [WEIR__CALL_FIRST] = OPS("a first read of a response"),
+        [WEIR__CALL_READ] = OPS("a read of a response"),  [WEIR__CALL_WRITE] = OPS("a write of a request"),
         [WEIR__CALL_FINISH] = OPS("an end of a request"),
 };
 
@@ -308,6 +311,12 @@ weir_task *
 weir_http_call_head_new(weir_http_call *call, weir_task_fn *done, void *context)
 {
         return (weir_task *)new_task(call, WEIR__CALL_HEAD, done, context);
+}
+
+weir_task *
+weir_http_call_first_new(weir_http_call *call, weir_task_fn *done, void *context)
+{
+        return (weir_task *)new_task(call, WEIR__CALL_FIRST, done, context);
 }
 
 weir_task *
@@ -344,12 +353,28 @@ weir_http_call_write_new(weir_http_call *call, const void *data, size_t size, we
         return &task->io.task;
 }
 
+/* NULL: it is another task. */
+static const struct weir__call_task *
+read_of(const weir_task *task)
+{
+        bool is_read = task && (task->work.ops == &task_ops[WEIR__CALL_FIRST].task.work ||
+                                task->work.ops == &task_ops[WEIR__CALL_READ].task.work);
+
+        return is_read ? (const struct weir__call_task *)task : NULL;
+}
+
+int
+weir_http_call_is_last(const weir_task *read)
+{
+        const struct weir__call_task *task = read_of(read);
+
+        return task ? task->is_last : -EINVAL;
+}
+
 const void *
 weir_http_call_data(const weir_task *read, size_t *size)
 {
-        const struct weir__call_task *task = read && read->work.ops == &task_ops[WEIR__CALL_READ].task.work
-                                                     ? (const struct weir__call_task *)read
-                                                     : NULL;
+        const struct weir__call_task *task = read_of(read);
 
         if (size)
                 *size = task ? task->size : 0;

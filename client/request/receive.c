@@ -73,10 +73,11 @@ throw_away(struct weir__request *request, size_t size)
 }
 
 static int
-take_body(struct weir__http_call *call, const char *data, size_t size)
+take_body(struct weir__http_call *call, const char *data, size_t size, bool is_last)
 {
         struct weir__request *request = weir__request_of_call(call);
 
+        (void)is_last;
         if (request->is_redirected)
                 return throw_away(request, size);
         return request->decoder ? decode(request, data, size) : append(request, data, size);

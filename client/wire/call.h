@@ -17,9 +17,10 @@ struct weir__http_call_ops {
         void (*started)(struct weir__http_call *call); /* it has a connection: may queue writers; NULL: nothing */
         /* The head of the response is there: call->received.  Result: 0; a negative errno ends the call with that. */
         int (*head)(struct weir__http_call *call);
-        /* A piece of its body, not empty.  The same. */
-        int (*body)(struct weir__http_call *call, const char *data, size_t size);
-        bool (*wants_body)(const struct weir__http_call *call);                     /* NULL: always */
+        /* A piece of its body, not empty.  `is_last`: nothing follows.  The same. */
+        int (*body)(struct weir__http_call *call, const char *data, size_t size, bool is_last);
+        bool (*wants_body)(const struct weir__http_call *call); /* NULL: always */
+        void (*paused)(struct weir__http_call *call); /* the head is there, and of the body no more for now; NULL: nothing */
         void (*written)(struct weir__http_call *call, struct weir__writer *writer); /* one of its own is out; NULL: it has none */
         /* It has left its connection: 0 if the response is complete.  `may_replay`: nothing has come, and the connection was used
          * before. */

@@ -93,6 +93,7 @@ take_body(struct weir__wire *wire, char *data, size_t size, size_t *used)
         struct weir__http_call *call = wire->call;
         size_t payload = size;
         int verdict = WEIR__CHUNKED_MORE;
+        bool is_last = false;
 
         *used = size;
         switch ((enum weir__received_end)wire->end) {
@@ -100,14 +101,16 @@ take_body(struct weir__wire *wire, char *data, size_t size, size_t *used)
         case WEIR__RECEIVED_LENGTH:
                 *used = payload = size < wire->left ? size : (size_t)wire->left;
                 wire->left -= payload;
+                is_last = !wire->left;
                 break;
         case WEIR__RECEIVED_CHUNKED:
                 verdict = size ? weir__chunked_feed(&wire->chunked, &limits, data, size, used, &payload) : verdict;
+                is_last = verdict == WEIR__CHUNKED_END;
                 break;
         case WEIR__RECEIVED_CLOSE:
         case WEIR__RECEIVED_TUNNEL: break;
         }
-        int failed = payload ? call->ops->body(call, data, payload) : 0;
+        int failed = payload ? call->ops->body(call, data, payload, is_last) : 0;
         if (failed)
                 return failed;
         switch ((enum weir__received_end)wire->end) {
@@ -247,5 +250,7 @@ weir__wire_receive(struct weir__wire *wire)
         wire->is_receiving = true;
         if (wire->stream)
                 read_on(wire);
+        if (wire->stream && wire->call && wire->is_body && wire->end != WEIR__RECEIVED_TUNNEL && wire->call->ops->paused)
+                wire->call->ops->paused(wire->call);
         wire->is_receiving = false;
 }

@@ -89,6 +89,20 @@ WEIR_API weir_task *weir_http_call_head_new(weir_http_call *call, weir_task_fn *
  *          bytes at the end of the body; -EBUSY: another read waits. */
 WEIR_API weir_task *weir_http_call_read_new(weir_http_call *call, weir_task_fn *done, void *context);
 
+/* Makes a task that waits for the head of the response, and takes what has come of its body with it: perhaps nothing, perhaps
+ * all.  So a short response costs one task.
+ *
+ * Owner, Threads: as weir_http_call_head_new.
+ * Result:  as weir_http_call_read_new; but a piece without bytes is the end only if weir_http_call_is_last says so. */
+WEIR_API weir_task *weir_http_call_first_new(weir_http_call *call, weir_task_fn *done, void *context);
+
+/* Whether nothing of the body follows the piece that a read has read.  It is known at once if the end has come with the piece;
+ * else the next read has no bytes.
+ *
+ * Result:  1 or 0; -EINVAL for another task.
+ * Threads: inside the task's callback. */
+WEIR_API int weir_http_call_is_last(const weir_task *read);
+
 /* The piece that a read has read.  `size` may be NULL.
  *
  * Owner:   the task.
