@@ -25,6 +25,7 @@
 #include <weir/http_debug.h>
 #include <weir/http_fields.h>
 #include <weir/http_file.h>
+#include <weir/http_proxy.h>
 #include <weir/http_router.h>
 #include <weir/http_server.h>
 #include <weir/http_sse.h>

@@ -1,0 +1,28 @@
+/* proxy/forward/outgoing.h: the request as it goes on. */
+#ifndef WEIR_PROXY_OUTGOING_H
+#define WEIR_PROXY_OUTGOING_H
+
+#include <stddef.h>
+
+#include <weir/http_proxy.h>
+
+/* -- target.c -- */
+
+/* The URL that the request goes to.
+ *
+ * Owner:   the caller; free.  NULL and *failed otherwise: -EINVAL: `base` has no host, or a query; -EACCES: the path leads out of
+ *          that of `base`; -ENOMEM. */
+char *weir__target_url(const weir_task *exchange, const char *base, int *failed);
+
+/* -- identity.c -- */
+
+/* Writes the fields that tell of the client and of the proxy.  `via`: "" for none.  Result: 0; -ENOMEM. */
+int weir__identity_add(weir_http_call *call, const weir_task *exchange, const struct weir_http_proxy_config *config,
+                       const char *via);
+
+/* -- fields.c -- */
+
+/* Copies the fields of the request that go on.  Result: 0; -ENOMEM. */
+int weir__fields_copy(weir_http_call *call, const weir_task *exchange, bool keep_host);
+
+#endif
