@@ -71,7 +71,7 @@ settle(void)
         weir_test_pass(0);
 }
 
-/* "http://127.0.0.1:port" and the path; valid for the next seven calls. */
+/* "http://127.0.0.1:port" and the path; valid for the next seven calls.  For one thread. */
 static inline const char *
 url_of(const char *path)
 {
