@@ -27,7 +27,7 @@ be_over(struct weir_http_call *self, int status)
         self->status = status;
         if (status && !self->has_head && self->origin)
                 weir__branch_count(branch_of(self), WEIR__CLIENT_FAILED);
-        weir__target_report(&self->target, status, self->has_head ? self->call.received->status : 0);
+        weir__target_report(&self->target, weir__target_outcome(status, self->has_head ? self->call.received->status : 0));
         weir__call_end_tasks(self);
 }
 

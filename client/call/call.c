@@ -29,7 +29,7 @@ weir__call_drop(struct weir_http_call *self)
         if (atomic_fetch_sub_explicit(&self->references, 1, memory_order_acq_rel) != 1)
                 return;
         weir__http_call_drop_response(&self->call);
-        weir__target_report(&self->target, -ECANCELED, 0);
+        weir__target_report(&self->target, WEIR__OUTCOME_CANCELLED);
         if (self->origin)
                 weir__origin_drop(self->origin);
         weir_stream_unref(self->call.stream);

@@ -126,7 +126,7 @@ go_to(struct weir__request *request, weir_url *target)
         request->draft.url = target;
         request->origin = to;
         if (!is_same) {
-                weir__target_report(&request->target, 0, request->call.received->status);
+                weir__target_report(&request->target, WEIR__OUTCOME_SUCCESS);
                 drop_secrets(request);
         }
         return 0;

@@ -9,22 +9,46 @@
 #include "client/wire/wire.h"
 #include "kernel/base/clock.h"
 
-int
-weir__target_choose(struct weir__target *target, const struct weir__draft *draft)
+/* The reference goes to the target.  Result: that of weir__upstream_pick. */
+static int
+pick(struct weir__target *target, struct weir_upstream *upstream)
 {
-        struct weir_upstream *upstream = weir_upstream_find(weir_url_host(draft->url));
+        const struct weir__wish wish = {.key = target->key,
+                                        .key_size = target->key_size,
+                                        .tried = target->tried,
+                                        .tried_count = target->tried_count,
+                                        .must_differ = target->tried_count > 0};
+        int failed = weir__upstream_pick(upstream, &wish, &target->picked, target->tried_count ? NULL : &target->reason);
 
-        if (!upstream)
-                return 0;
-        const struct weir__wish wish = {.key = target->key, .key_size = target->key_size};
-        int failed = weir__upstream_pick(upstream, &wish, &target->picked, &target->reason);
         if (failed) {
                 weir_upstream_unref(upstream);
                 return failed;
         }
         target->upstream = upstream;
         target->picked_at = weir__clock_now();
+        target->tried[target->tried_count++] = weir__picked_id(&target->picked);
         return 0;
+}
+
+int
+weir__target_choose(struct weir__target *target, const struct weir__draft *draft)
+{
+        struct weir_upstream *upstream = weir_upstream_find(weir_url_host(draft->url));
+
+        return upstream ? pick(target, upstream) : 0;
+}
+
+bool
+weir__target_again(struct weir__target *target, int status)
+{
+        struct weir_upstream *upstream = target->upstream;
+
+        if (!upstream || target->tried_count == WEIR__TARGET_TRIES || weir__upstream_calls_program(upstream) ||
+            weir__target_outcome(status, 0) != WEIR__OUTCOME_FAILURE)
+                return false;
+        weir_upstream_ref(upstream);
+        weir__target_report(target, WEIR__OUTCOME_FAILURE);
+        return pick(target, upstream) == 0;
 }
 
 struct weir__origin *
@@ -38,25 +62,36 @@ weir__target_origin(const struct weir__target *target, const struct weir__draft 
         return weir__client_origin(draft->client, is_secure, weir__picked_address(&target->picked), weir_url_host(url));
 }
 
-/* What it says about the member.  Source of the list: RFC 9110 section 15.6. */
-static enum weir__outcome
-outcome_of(int status, int response)
+/* Source of the list of responses: RFC 9110 section 15.6.  A response that broke off is a failure; one that the client did not
+ * want is none. */
+enum weir__outcome
+weir__target_outcome(int status, int response)
 {
-        if (status == -ECANCELED || status == -ESHUTDOWN || status == -ENOMEM || status == -EINVAL)
-                return WEIR__OUTCOME_CANCELLED;
+        switch (status) {
+        case -ECANCELED:
+        case -ESHUTDOWN:
+        case -ENOMEM:
+        case -EINVAL: return WEIR__OUTCOME_CANCELLED;
+        case -ETIMEDOUT:
+        case -ECONNRESET:
+        case -ECONNABORTED:
+        case -EBADMSG:
+        case -EPROTO: return WEIR__OUTCOME_FAILURE;
+        default: break;
+        }
         if (response == 502 || response == 503 || response == 504)
                 return WEIR__OUTCOME_FAILURE;
         return response || !status ? WEIR__OUTCOME_SUCCESS : WEIR__OUTCOME_FAILURE;
 }
 
 void
-weir__target_report(struct weir__target *target, int status, int response)
+weir__target_report(struct weir__target *target, enum weir__outcome outcome)
 {
         struct weir_upstream *upstream = target->upstream;
 
         target->upstream = NULL;
         if (!upstream)
                 return;
-        weir__upstream_report(upstream, &target->picked, outcome_of(status, response), weir__clock_now() - target->picked_at);
+        weir__upstream_report(upstream, &target->picked, outcome, weir__clock_now() - target->picked_at);
         weir_upstream_unref(upstream);
 }

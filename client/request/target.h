@@ -6,6 +6,8 @@
 #include "client/request/draft.h"
 #include "net/upstream/upstream.h"
 
+#define WEIR__TARGET_TRIES 3 /* members that a request is sent to, at most, when connects fail */
+
 /* All zero: not chosen. */
 struct weir__target {
         char *key; /* for upstreams that choose by it; malloc, or NULL */
@@ -13,6 +15,8 @@ struct weir__target {
         struct weir_upstream *upstream; /* a reference while a member is in flight; NULL: an ordinary host */
         struct weir__picked picked;
         weir_nsec picked_at;
+        uint64_t tried[WEIR__TARGET_TRIES]; /* weir__picked_id of those that it had, and has */
+        unsigned tried_count;
         const char *reason; /* why none was picked; a constant */
 };
 
@@ -20,10 +24,17 @@ struct weir__target {
  * Result: 0; that of weir__upstream_pick.  Any thread. */
 int weir__target_choose(struct weir__target *target, const struct weir__draft *draft);
 
+/* Nothing was sent, and it has failed with that status.  Reports that, and picks a member that it has not had, if there may be
+ * another try.  Returns whether it has one; else all is over, or as it was.  Not for an upstream that calls the program. */
+bool weir__target_again(struct weir__target *target, int status);
+
 /* The origin of it, with a reference; NULL when out of memory. */
 struct weir__origin *weir__target_origin(const struct weir__target *target, const struct weir__draft *draft);
 
-/* It is over, with that status of the task, and that of the response, or 0.  Says so to the upstream, once. */
-void weir__target_report(struct weir__target *target, int status, int response);
+/* What an end says about a member: the status of a task, and that of the response, or 0. */
+enum weir__outcome weir__target_outcome(int status, int response);
+
+/* It is over.  Says so to the upstream, once. */
+void weir__target_report(struct weir__target *target, enum weir__outcome outcome);
 
 #endif

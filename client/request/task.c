@@ -135,6 +135,36 @@ begin(struct weir__request *request)
         return failed ? failed : weir__request_compose(request);
 }
 
+/* A connect has failed, so nothing was sent: it may go to another member of its upstream.  Returns whether it does.  The failed
+ * place is kept: a dump may be looking at it. */
+static bool
+goes_elsewhere(struct weir__request *request)
+{
+        struct weir__visited *visited;
+
+        if (!request->origin || request->followed || !request->target.upstream)
+                return false;
+        visited = malloc(sizeof *visited);
+        if (!visited || !weir__target_again(&request->target, request->seeker.failure)) {
+                free(visited);
+                return false;
+        }
+        struct weir__origin *to = weir__target_origin(&request->target, &request->draft);
+        if (!to) {
+                weir__target_report(&request->target, WEIR__OUTCOME_CANCELLED);
+                free(visited);
+                return false;
+        }
+        *visited = (struct weir__visited){request->visited, NULL, request->origin};
+        request->visited = visited;
+        request->origin = to;
+        free(request->seeker.problem);
+        request->seeker.problem = NULL;
+        request->seeker.was_handed = false;
+        request->seeker.failure = 0;
+        return true;
+}
+
 /* Uses what it was granted.  Returns false if it has to seek. */
 static bool
 use_grant(struct weir__request *request)
@@ -155,6 +185,8 @@ try(struct weir__io_task *io)
         struct weir__request *request = (struct weir__request *)io;
         int failed = weir__phase_is_stopping() ? -ESHUTDOWN : request->seeker.failure;
 
+        if (failed && failed != -ESHUTDOWN && goes_elsewhere(request))
+                failed = 0;
         if (!failed && !request->origin)
                 failed = begin(request);
         if (failed && request->origin)
@@ -195,6 +227,15 @@ withdraw(struct weir__io_task *io)
         weir__late_forget(request);
 }
 
+/* A series that was late says that the member is slow; one that was cancelled, or has failed elsewhere, says nothing. */
+static enum weir__outcome
+outcome_of(const struct weir__request *request, int verdict)
+{
+        if (verdict && verdict != -ETIMEDOUT)
+                return WEIR__OUTCOME_CANCELLED;
+        return weir__target_outcome(request->io.task.status, request->call.received ? request->call.received->status : 0);
+}
+
 /* The callback may look at the part of a body that came.  It may have been granted a connection, and not have come to use it. */
 static void
 settle(struct weir__io_task *io, int verdict)
@@ -209,8 +250,7 @@ settle(struct weir__io_task *io, int verdict)
                 request->body[request->body_size] = '\0';
         if (request->seeker.failure)
                 weir__http_call_set_stage(&request->call, request->seeker.stage);
-        weir__target_report(&request->target, verdict ? verdict : io->task.status,
-                            request->call.received ? request->call.received->status : 0);
+        weir__target_report(&request->target, outcome_of(request, verdict));
 }
 
 static void
@@ -242,7 +282,7 @@ release(struct weir_task *task, bool is_discarded)
         struct weir__request *request = (struct weir__request *)task;
 
         (void)is_discarded;
-        weir__target_report(&request->target, -ECANCELED, 0);
+        weir__target_report(&request->target, WEIR__OUTCOME_CANCELLED);
         weir__http_call_drop_response(&request->call);
         weir__decoder_free(request->decoder);
         drop_visited(request);
