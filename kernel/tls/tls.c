@@ -73,6 +73,27 @@ see_progress(const SSL *ssl, int where, int result)
 
 static BIO_METHOD *method;
 
+/* The result of a call of the outer connection, as a BIO gives it.  -EAGAIN: it waits for the socket. */
+static int
+outer_result(BIO *bio, struct weir__tls *tls, ssize_t result)
+{
+        BIO_clear_retry_flags(bio);
+        if (result == -EAGAIN)
+                BIO_set_flags(bio, BIO_FLAGS_SHOULD_RETRY | (SSL_want_write(tls->outer->ssl) ? BIO_FLAGS_WRITE : BIO_FLAGS_READ));
+        else if (result <= 0)
+                tls->error = result < 0 ? (int)-result : ECONNABORTED;
+        return result < 0 ? -1 : (int)result;
+}
+
+static int
+read_outer(BIO *bio, struct weir__tls *tls, char *data, int size)
+{
+        ssize_t count = weir__tls_read(tls->outer, data, (size_t)size);
+
+        tls->is_drained = !weir__tls_may_have_more(tls->outer);
+        return outer_result(bio, tls, count);
+}
+
 static int
 bio_read(BIO *bio, char *data, int size)
 {
@@ -86,6 +107,8 @@ bio_read(BIO *bio, char *data, int size)
                 tls->error = EPROTO;
                 return -1;
         }
+        if (tls->outer)
+                return read_outer(bio, tls, data, size);
         if (BIO_get_ktls_recv(bio))
                 return BIO_meth_get_read(BIO_s_socket())(bio, data, size);
         BIO_clear_retry_flags(bio);
@@ -105,6 +128,8 @@ bio_write(BIO *bio, const char *data, int size)
         int flags = MSG_NOSIGNAL | (tls->is_last ? MSG_MORE : 0);
 
         tls->error = 0;
+        if (tls->outer)
+                return outer_result(bio, tls, weir__tls_write(tls->outer, &(struct iovec){(char *)data, (size_t)size}, 1));
         if (BIO_get_ktls_send(bio))
                 return BIO_meth_get_write(BIO_s_socket())(bio, data, size);
         BIO_clear_retry_flags(bio);
@@ -209,6 +234,15 @@ weir__tls_new_client(struct weir__tls **made, struct weir__tls_context *context,
         return 0;
 }
 
+/* The kernel encrypts for the socket only. */
+void
+weir__tls_run_within(struct weir__tls *tls, struct weir__tls *outer)
+{
+        tls->outer = outer;
+        SSL_clear_options(tls->ssl, SSL_OP_ENABLE_KTLS);
+        BIO_set_fd(SSL_get_rbio(tls->ssl), -1, BIO_NOCLOSE);
+}
+
 void
 weir__tls_free(struct weir__tls *tls)
 {
@@ -216,6 +250,7 @@ weir__tls_free(struct weir__tls *tls)
                 return;
         weir__tls_leave_session(tls);
         SSL_free(tls->ssl);
+        weir__tls_free(tls->outer);
         X509_free(tls->peer);
         free(tls->record);
         free(tls->problem);

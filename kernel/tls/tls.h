@@ -17,6 +17,7 @@ struct weir__tls_context;
 struct weir__tls {
         struct ssl_st *ssl; /* SSL of OpenSSL */
         struct weir__tls_context *context;
+        struct weir__tls *outer;  /* TLS that this one runs within, and which it owns; NULL: the socket is its own */
         weir_nsec messages_since; /* when the first message of the period came */
         unsigned messages;        /* messages without data, after the handshake, in the last period */
         int error;                /* errno of the socket's last failure; ECONNABORTED at its end */
@@ -46,6 +47,9 @@ struct weir__tls *weir__tls_new(struct weir__tls_context *context, int fd);
  *
  * Result: 0; -EINVAL for a missing or invalid host, and for a server's context; -ENOMEM. */
 int weir__tls_new_client(struct weir__tls **tls, struct weir__tls_context *context, int fd, const char *host);
+
+/* Before the handshake: its bytes go through another connection of TLS, whose handshake is over.  It owns that one. */
+void weir__tls_run_within(struct weir__tls *tls, struct weir__tls *outer);
 
 /* Before the handshake of a client: offers HTTP/1.1 as the protocol (ALPN), unless its settings have protocols. */
 void weir__tls_offer_http(struct weir__tls *tls);

@@ -27,6 +27,7 @@ struct weir__connect {
         char *text;                    /* as it was written */
         bool is_secure;                /* with TLS */
         bool offers_http;              /* as weir__connect_wishes says */
+        bool is_over;                  /* its stream was connected before */
         struct weir__stages stages;
         char *name;           /* which the peer's certificate must have; NULL: the host */
         struct weir_tls *tls; /* a reference; NULL: none, or the default settings, which are to be read */
@@ -65,8 +66,13 @@ explain(struct weir__connect *connect, int status)
         const char *reason = weir_strerror(status);
         char text[WEIR__ADDRESS_TEXT] = "";
 
-        if (connect->problem || !name)
+        if (connect->problem)
                 return;
+        if (!name) {
+                if (connect->is_over && asprintf(&connect->problem, "handshake with %s: %s", connect->text, reason) < 0)
+                        connect->problem = NULL;
+                return;
+        }
         bool is_name = connect->address->kind == WEIR__ADDRESS_NAME;
         if (is_name)
                 weir__address_print_host(name, text, sizeof text);
@@ -130,7 +136,8 @@ go_on(void *holder)
 static int
 connected(struct weir__connect *connect)
 {
-        connect->stream = connect->attempts.stream;
+        if (!connect->is_over)
+                connect->stream = connect->attempts.stream;
         connect->attempts.stream = NULL;
         if (!connect->tls)
                 return 0;
@@ -208,13 +215,23 @@ resolve(struct weir__connect *connect)
 
 /* -- the default settings of TLS -- */
 
+/* TLS, if it is wanted, has its settings. */
+static int
+go_to_peer(struct weir__connect *connect)
+{
+        if (!connect->is_over)
+                return resolve(connect);
+        int failed = weir__stream_try(connect->stream);
+        return failed ? failed : connected(connect);
+}
+
 static void
 roots_are_read(struct weir__roots_wait *wait, struct weir_tls *tls, int failed)
 {
         struct weir__connect *connect = weir__container_of(wait, struct weir__connect, roots);
 
         connect->tls = tls;
-        complete(connect, failed ? failed : resolve(connect));
+        complete(connect, failed ? failed : go_to_peer(connect));
 }
 
 static int
@@ -223,7 +240,7 @@ begin(struct weir__connect *connect)
         if (connect->is_secure && !connect->tls)
                 connect->tls = weir__tls_default_now();
         if (!connect->is_secure || connect->tls)
-                return resolve(connect);
+                return go_to_peer(connect);
         connect->roots.read = roots_are_read;
         int failed = weir__roots_begin(&connect->roots, connect->io.task.poller);
         return failed ? failed : -EINPROGRESS;
@@ -274,7 +291,9 @@ late(struct weir__stages *stages)
 static void
 start(struct weir_task *task)
 {
-        task->poller = (uint8_t)weir__worker_home_poller();
+        const struct weir__connect *connect = (const struct weir__connect *)task;
+
+        task->poller = connect->is_over ? connect->stream->transport.poller : (uint8_t)weir__worker_home_poller();
         weir__io_start(task);
 }
 
@@ -377,6 +396,29 @@ weir_connect_tls_new(const char *address, weir_tls *tls, const char *name, weir_
                                                "weir_connect_tls_new: the settings are a server's: expected weir_tls_client_new");
 
         return new_connect(address, tls, name, fault, done, context);
+}
+
+weir_task *
+weir__connect_over_new(weir_stream *stream, const char *address, weir_tls *tls, const char *name, weir_task_fn *done,
+                       void *context)
+{
+        struct weir__connect *connect = weir__alloc(sizeof *connect);
+
+        if (!connect) {
+                weir_stream_unref(stream);
+                return NULL;
+        }
+        memset(connect, 0, sizeof *connect);
+        weir__task_init(&connect->io.task, &connect_ops.task, sizeof *connect, done, context);
+        connect->stream = stream;
+        connect->is_over = connect->is_secure = true;
+        connect->tls = weir_tls_ref(tls);
+        connect->text = strdup(address);
+        connect->name = strdup(name);
+        if (connect->text && connect->name)
+                return &connect->io.task;
+        weir_task_dismiss(&connect->io.task);
+        return NULL;
 }
 
 int

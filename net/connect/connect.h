@@ -7,6 +7,7 @@
 
 #include <weir/stream.h>
 #include <weir/time.h>
+#include <weir/tls.h>
 
 enum weir__connect_stage { WEIR__CONNECT_RESOLVING, WEIR__CONNECT_CONNECTING, WEIR__CONNECT_HANDSHAKE, WEIR__CONNECT_STAGES };
 
@@ -21,5 +22,12 @@ struct weir__connect_wishes {
  *
  * Result: 0; -ENOMEM. */
 int weir__connect_wish(struct weir_task *connect, const struct weir__connect_wishes *wishes);
+
+/* Makes a task like a connect that goes on with a stream which leads to a server already: so a handshake is all that is left.
+ * The use of the stream goes to it.  `address` is any text, for people and for sessions.  NULL as settings: those of "tls:".
+ *
+ * Result: as weir_connect_tls_new; then the stream is closed. */
+weir_task *weir__connect_over_new(weir_stream *stream, const char *address, weir_tls *tls, const char *name, weir_task_fn *done,
+                                  void *context);
 
 #endif

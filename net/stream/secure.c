@@ -128,6 +128,7 @@ int
 weir__stream_secure(struct weir_stream *stream, struct weir_tls *tls, const char *name, const char *address)
 {
         struct weir__stream *own = &stream->transport.stream;
+        struct weir__tls *made;
         char peer[WEIR__ADDRESS_TEXT];
 
         if (tls->fault)
@@ -136,9 +137,15 @@ weir__stream_secure(struct weir_stream *stream, struct weir_tls *tls, const char
                 own->tls = weir__tls_new(tls->context, own->source.fd);
                 return own->tls ? 0 : -ENOMEM;
         }
-        int failed = weir__tls_new_client(&own->tls, tls->context, own->source.fd, name);
+        int failed = weir__tls_new_client(&made, tls->context, own->source.fd, name);
         if (failed)
                 return failed;
+        if (own->tls)
+                weir__tls_run_within(made, own->tls);
+        weir__lock(&stream->lock);
+        stream->is_secured = false;
+        own->tls = made;
+        weir__unlock(&stream->lock);
         note_use(tls, name);
         if (!address)
                 weir__stream_describe(stream, peer, sizeof peer);

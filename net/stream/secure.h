@@ -20,7 +20,7 @@ struct weir_tls {
 
 struct weir_stream;
 
-/* Gives a stream TLS; the handshake is to follow.  A client resumes a session of that name at that address, which is any text;
+/* Gives a stream TLS, within that which it has; the handshake is to follow.  A client resumes a session of that name at that address, which is any text;
  * NULL: the peer's.  Result: 0; the fault of the settings; -EINVAL for a bad name; -ENOMEM.  Owner. */
 int weir__stream_secure(struct weir_stream *stream, struct weir_tls *tls, const char *name, const char *address);
 
@@ -38,7 +38,7 @@ struct weir__roots_job;
 /* A wait for the default settings, in the struct of whoever waits. */
 struct weir__roots_wait {
         void (*read)(struct weir__roots_wait *wait, struct weir_tls *tls, int failed); /* a reference, or NULL and why */
-        struct weir__roots_job *job; /* NULL: it does not wait */
+        struct weir__roots_job *job;                                                   /* NULL: it does not wait */
 };
 
 /* Has them read on the executor.  Result: 0: `read` is called later, unless the wait is left; or a negative errno. */
