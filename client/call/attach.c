@@ -219,7 +219,7 @@ static const struct weir__work_ops granted_ops = {.run = run_granted};
 static int
 prepare(struct weir_http_call *self)
 {
-        self->origin = weir__target_origin(&self->target, &self->draft);
+        self->origin = weir__target_origin(&self->target, &self->draft, self->upgrade);
         if (!self->origin)
                 return -ENOMEM;
         int failed = weir__draft_authorize(&self->draft);

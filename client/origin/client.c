@@ -52,6 +52,8 @@ weir__client_drop(struct weir_client *client)
                 return;
         weir__client_unlist(client);
         weir_tls_unref(client->config.tls);
+        weir_tls_unref(client->config.proxy_tls);
+        weir__proxies_done(&client->proxies);
         weir_cookie_jar_unref(client->config.cookies);
         free(client->user_agent);
         free(client->buckets);
@@ -101,6 +103,7 @@ set_defaults(struct weir_client_config *config)
         DEFAULT(connections, CONNECTIONS);
         DEFAULT(resolve_limit, CONNECT_LIMIT);
         DEFAULT(connect_limit, CONNECT_LIMIT);
+        DEFAULT(proxy_limit, CONNECT_LIMIT);
         DEFAULT(handshake_limit, CONNECT_LIMIT);
         DEFAULT(send_limit, SEND_LIMIT);
         DEFAULT(first_byte_limit, FIRST_BYTE_LIMIT);
@@ -124,9 +127,9 @@ fault_of(const struct weir_client_config *config)
 
         if (config->size != sizeof *config)
                 return "expected WEIR_CLIENT_CONFIG_DEFAULT as the initializer";
-        if (config->resolve_limit < 0 || config->connect_limit < 0 || config->handshake_limit < 0 || config->send_limit < 0 ||
-            config->first_byte_limit < 0 || config->between_limit < 0 || config->limit < 0 || config->idle_limit < 0 ||
-            config->age_limit < 0)
+        if (config->resolve_limit < 0 || config->connect_limit < 0 || config->proxy_limit < 0 || config->handshake_limit < 0 ||
+            config->send_limit < 0 || config->first_byte_limit < 0 || config->between_limit < 0 || config->limit < 0 ||
+            config->idle_limit < 0 || config->age_limit < 0)
                 return "a time limit is negative: expected 0, a duration or WEIR_FOREVER";
         if (agent && weir__bytes_span(agent, strlen(agent), WEIR__BYTE_VALUE) < strlen(agent))
                 return "user_agent: expected the value of a field";
@@ -139,14 +142,18 @@ fill(struct weir_client *client, const struct weir_client_config *config)
         const char *agent = config->user_agent ? config->user_agent : "weir/" WEIR_VERSION;
 
         client->config = *config;
-        client->config.user_agent = NULL;
+        client->config.user_agent = client->config.proxy = client->config.no_proxy = NULL;
         set_defaults(&client->config);
         weir_tls_ref(client->config.tls);
+        weir_tls_ref(client->config.proxy_tls);
         weir_cookie_jar_ref(client->config.cookies);
-        if (!agent[0])
-                return 0;
-        client->user_agent = strdup(agent);
-        return client->user_agent ? 0 : -ENOMEM;
+        if (agent[0]) {
+                client->user_agent = strdup(agent);
+                if (!client->user_agent)
+                        return -ENOMEM;
+        }
+        return weir__proxies_set(&client->proxies, config->proxy, config->no_proxy, config->proxy_from_environment,
+                                 "weir_client_new");
 }
 
 /* Early after boot the system may have no random bytes yet; then addresses serve. */
@@ -169,18 +176,20 @@ weir_client_new(const struct weir_client_config *config)
                 return NULL;
         }
         struct weir_client *client = calloc(1, sizeof *client);
+        int failed = -ENOMEM;
         if (client) {
                 atomic_init(&client->users, 1);
                 atomic_init(&client->references, 1);
                 weir__lock_init(&client->lock, WEIR__RANK_WAITABLE);
                 make_key(client);
-                if (fill(client, config ? config : &usual) == 0) {
+                failed = fill(client, config ? config : &usual);
+                if (!failed) {
                         weir__client_list(client);
                         return client;
                 }
                 weir__client_drop(client);
         }
-        errno = ENOMEM;
+        errno = -failed;
         return NULL;
 }
 

@@ -9,6 +9,7 @@
 
 #include <weir/http_client.h>
 
+#include "client/tunnel/proxies.h"
 #include "kernel/base/list.h"
 #include "kernel/base/lock.h"
 
@@ -29,6 +30,7 @@ struct weir_client {
         /* Constant. */
         struct weir_client_config config; /* with all defaults in their places; its texts are the client's */
         char *user_agent;                 /* or NULL */
+        struct weir__proxies proxies;
 
         uint64_t key[2]; /* of the hash */
 

@@ -77,26 +77,32 @@ weir__origin_drop(struct weir__origin *origin)
 /* What an origin is found by. */
 struct key {
         uint64_t hash;
-        bool is_secure;
-        const char *address, *tls_name; /* the last may be NULL */
+        const struct weir__place *place;
 };
 
 static struct key
-key_of(const struct weir_client *client, bool is_secure, const char *address, const char *tls_name)
+key_of(const struct weir_client *client, const struct weir__place *place)
 {
-        uint64_t hash = weir__siphash(client->key, address, strlen(address));
+        uint64_t hash = weir__siphash(client->key, place->address, strlen(place->address));
 
-        if (!is_secure)
-                return (struct key){hash, false, address, NULL};
-        if (tls_name)
-                hash ^= weir__siphash(client->key, tls_name, strlen(tls_name)) << 1;
-        return (struct key){~hash, true, address, tls_name};
+        if (place->tls_name)
+                hash ^= weir__siphash(client->key, place->tls_name, strlen(place->tls_name)) << 1;
+        if (place->proxy)
+                hash ^= (uintptr_t)place->proxy;
+        return (struct key){place->is_secure ? ~hash : hash, place};
 }
 
 static bool
 is_same_text(const char *one, const char *other)
 {
         return one && other ? strcmp(one, other) == 0 : one == other;
+}
+
+static bool
+is_at(const struct weir__origin *origin, const struct weir__place *place)
+{
+        return origin->is_secure == place->is_secure && origin->is_relay == place->is_relay && origin->proxy == place->proxy &&
+               is_same_text(origin->address, place->address) && is_same_text(origin->tls_name, place->tls_name);
 }
 
 static struct weir__list *
@@ -132,23 +138,32 @@ find(const struct weir_client *client, const struct key *key)
         for (struct weir__link *link = bucket ? weir__list_first(bucket) : NULL; link; link = weir__list_next(bucket, link)) {
                 struct weir__origin *origin = origin_of(link);
 
-                if (origin->hash == key->hash && origin->is_secure == key->is_secure &&
-                    is_same_text(origin->address, key->address) && is_same_text(origin->tls_name, key->tls_name))
+                if (origin->hash == key->hash && is_at(origin, key->place))
                         return origin;
         }
         return NULL;
 }
 
-static bool
-set_texts(struct weir__origin *origin, const struct key *key)
+/* "https://host:port through http://proxy:port", "the proxy http://proxy:port". */
+static char *
+name_of(const struct weir__place *place)
 {
-        const char *name = key->tls_name ? key->tls_name : key->address;
+        const char *host = place->tls_name ? place->tls_name : place->address, *scheme = place->is_secure ? "https" : "http";
+        char *name;
+        int size = place->is_relay ? asprintf(&name, "the proxy %s", place->proxy->name)
+                   : place->proxy  ? asprintf(&name, "%s://%s through %s", scheme, host, place->proxy->name)
+                                   : asprintf(&name, "%s://%s", scheme, host);
 
-        origin->address = strdup(key->address);
-        origin->tls_name = key->tls_name ? strdup(key->tls_name) : NULL;
-        if (asprintf(&origin->name, "%s://%s", key->is_secure ? "https" : "http", name) < 0)
-                origin->name = NULL;
-        return origin->address && origin->name && (!key->tls_name || origin->tls_name);
+        return size < 0 ? NULL : name;
+}
+
+static bool
+set_texts(struct weir__origin *origin, const struct weir__place *place)
+{
+        origin->address = strdup(place->address);
+        origin->tls_name = place->tls_name ? strdup(place->tls_name) : NULL;
+        origin->name = name_of(place);
+        return origin->address && origin->name && (!place->tls_name || origin->tls_name);
 }
 
 static struct weir__origin *
@@ -165,7 +180,9 @@ make(struct weir_client *client, const struct weir__origin_ops *ops, const struc
         origin->client = client;
         origin->ops = ops;
         origin->hash = key->hash;
-        origin->is_secure = key->is_secure;
+        origin->is_secure = key->place->is_secure;
+        origin->is_relay = key->place->is_relay;
+        origin->proxy = key->place->proxy;
         origin->branch_count = pollers;
         weir__lock_init(&origin->lock, WEIR__RANK_LEAF);
         for (unsigned i = 0; i < pollers; i++) {
@@ -173,7 +190,7 @@ make(struct weir_client *client, const struct weir__origin_ops *ops, const struc
                 origin->branches[i].poller = (uint8_t)i;
                 origin->branches[i].look.ops = &look_ops;
         }
-        if (set_texts(origin, key))
+        if (set_texts(origin, key->place))
                 return origin;
         free_origin(origin);
         return NULL;
@@ -193,10 +210,9 @@ find_usable(struct weir_client *client, const struct key *key)
 }
 
 struct weir__origin *
-weir__origin_of(struct weir_client *client, const struct weir__origin_ops *ops, bool is_secure, const char *address,
-                const char *tls_name)
+weir__origin_of(struct weir_client *client, const struct weir__origin_ops *ops, const struct weir__place *place)
 {
-        const struct key key = key_of(client, is_secure, address, tls_name);
+        const struct key key = key_of(client, place);
         struct weir__origin *origin, *made = NULL;
 
         for (;;) {

@@ -22,11 +22,19 @@
 #include "client/origin/client.h"
 #include "kernel/data/work.h"
 
-#define WEIR__ORIGIN_TEXT 352 /* bytes of a description */
+#define WEIR__ORIGIN_TEXT 672 /* bytes of a description */
 
 struct weir__branch;
 struct weir__origin;
 struct weir__seeker;
+
+/* Where connections lead to.  Those of one place may serve each other's requests. */
+struct weir__place {
+        bool is_secure;
+        const char *address, *tls_name;  /* as in struct weir__origin; a plain one has no name */
+        const struct weir__proxy *proxy; /* of the client: the way leads through it; NULL: there is none */
+        bool is_relay;                   /* the place is the proxy itself, which is sent the requests: it has its address */
+};
 
 /* A connection, as its branch sees it.  Owner of the branch's poller. */
 struct weir__pooled {
@@ -100,10 +108,12 @@ struct weir__origin {
         const struct weir__origin_ops *ops;
         uint64_t hash;
         bool is_secure;
-        char *address;         /* as weir_connect_new takes it */
-        char *tls_name;        /* that the certificate must have; NULL: the host of the address */
-        char *name;            /* "https://host:port", for people */
-        unsigned branch_count; /* pollers of the runtime in which it was made */
+        bool is_relay;                   /* as in struct weir__place */
+        const struct weir__proxy *proxy; /* the same */
+        char *address;                   /* as weir_connect_new takes it */
+        char *tls_name;                  /* that the certificate must have; NULL: the host of the address */
+        char *name;                      /* "https://host:port", for people */
+        unsigned branch_count;           /* pollers of the runtime in which it was made */
 
         _Atomic unsigned connections; /* open, or being made */
         _Atomic unsigned dials;       /* being made */
@@ -118,9 +128,9 @@ struct weir__origin {
 
 /* -- origin.c: any thread -- */
 
-/* Finds or makes the origin; `tls_name` may be NULL.  Result: a reference; NULL when out of memory.  While the runtime is up. */
-struct weir__origin *weir__origin_of(struct weir_client *client, const struct weir__origin_ops *ops, bool is_secure,
-                                     const char *address, const char *tls_name);
+/* Finds or makes the origin.  Result: a reference; NULL when out of memory.  While the runtime is up. */
+struct weir__origin *weir__origin_of(struct weir_client *client, const struct weir__origin_ops *ops,
+                                     const struct weir__place *place);
 void weir__origin_keep(struct weir__origin *origin);
 void weir__origin_drop(struct weir__origin *origin);
 void weir__origin_describe(struct weir__origin *origin, char *out, size_t room);       /* "https://x (256 busy, 12 wait)" */

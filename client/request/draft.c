@@ -208,20 +208,38 @@ read_cookies(const struct weir__draft *draft, char **cookies)
         return 0;
 }
 
+/* The first line up to the target.  Source: RFC 9112 section 3.2.2. */
+static char *
+put_start(char *out, const struct weir__draft *draft)
+{
+        out = put(put(out, draft->method), " ");
+        if (draft->relay)
+                out = put(put(put(out, weir_url_scheme(draft->url)), "://"), weir_url_host_field(draft->url));
+        return put(out, weir_url_target(draft->url));
+}
+
+/* What the proxy is told about the user, unless the program says it. */
+static const char *
+proof_of(const struct weir__draft *draft)
+{
+        return draft->relay && !weir__lines_have(&draft->fields, "Proxy-Authorization") ? draft->relay->authorization : NULL;
+}
+
 static int
 compose(struct weir__draft *draft, enum weir__draft_framing framing, uint64_t length, const char *upgrade, const char *cookies)
 {
         const char *method = draft->method, *target = weir_url_target(draft->url), *host = weir_url_host_field(draft->url),
-                   *agent = draft->client->user_agent;
+                   *agent = draft->client->user_agent, *proof = proof_of(draft);
         size_t room = strlen(method) + strlen(target) + strlen(host) + draft->fields.size + (agent ? strlen(agent) : 0) +
-                      (upgrade ? strlen(upgrade) : 0) + (cookies ? strlen(cookies) : 0) + 160;
+                      (upgrade ? strlen(upgrade) : 0) + (cookies ? strlen(cookies) : 0) + (draft->relay ? strlen(host) : 0) +
+                      (proof ? strlen(proof) : 0) + 200;
         char *out;
 
         free(draft->head);
         draft->head = malloc(room);
         if (!draft->head)
                 return -ENOMEM;
-        out = put(put(put(put(draft->head, method), " "), target), " HTTP/1.1\r\n");
+        out = put(put_start(draft->head, draft), " HTTP/1.1\r\n");
         if (!weir__lines_have(&draft->fields, "Host"))
                 out = put_field(out, "Host", host);
         if (draft->fields.size) {
@@ -234,6 +252,8 @@ compose(struct weir__draft *draft, enum weir__draft_framing framing, uint64_t le
                 out = put_field(out, "Accept-Encoding", weir__decoder_accept());
         if (cookies)
                 out = put_field(out, "Cookie", cookies);
+        if (proof)
+                out = put_field(out, "Proxy-Authorization", proof);
         if (upgrade)
                 out = put_field(put(out, "Connection: Upgrade\r\n"), "Upgrade", upgrade);
         out = put(put_framing(out, method, framing, length), "\r\n");

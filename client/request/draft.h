@@ -16,7 +16,8 @@ struct weir__draft {
         char *own_method;             /* or NULL */
         struct weir__lines fields;
         bool is_idempotent;
-        bool asks_coding; /* for a body in gzip or another coding, which is taken off */
+        const struct weir__proxy *relay; /* the proxy that it is sent to in place of the server, in absolute form; or NULL */
+        bool asks_coding;                /* for a body in gzip or another coding, which is taken off */
 
         char *head; /* as it goes out; or NULL */
         size_t head_size;

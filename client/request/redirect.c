@@ -96,12 +96,12 @@ is_same_origin(const weir_url *one, const weir_url *other)
 
 /* With a reference.  A server does not choose among the upstreams of the program: for a redirect their names are hosts. */
 static struct weir__origin *
-find_origin(const struct weir__request *request, const weir_url *target, bool is_same)
+find_origin(struct weir__request *request, const weir_url *target, bool is_same)
 {
         struct weir__origin *origin = request->origin;
 
         if (!is_same)
-                return weir__client_origin(request->draft.client, has_scheme(target, "https"), weir_url_address(target), NULL);
+                return weir__target_of_url(&request->draft, target, false);
         weir__origin_keep(origin);
         return origin;
 }

@@ -51,15 +51,46 @@ weir__target_again(struct weir__target *target, int status)
         return pick(target, upstream) == 0;
 }
 
+/* A proxy of HTTP is sent requests for http themselves, as is usual.  Others, and what is not to be read by it, go through. */
+static struct weir__place
+place_of(const struct weir_client *client, const weir_url *url, bool must_tunnel)
+{
+        bool is_secure = strcmp(weir_url_scheme(url), "https") == 0;
+        const struct weir__proxy *proxy = weir__proxies_for(&client->proxies, is_secure, weir_url_host(url));
+        struct weir__place place = {.is_secure = is_secure, .address = weir_url_address(url), .proxy = proxy};
+
+        if (proxy && proxy->kind == WEIR__PROXY_HTTP && !is_secure && !must_tunnel) {
+                place.is_relay = true;
+                place.is_secure = proxy->is_secure;
+                place.address = proxy->address;
+        }
+        return place;
+}
+
 struct weir__origin *
-weir__target_origin(const struct weir__target *target, const struct weir__draft *draft)
+weir__target_of_url(struct weir__draft *draft, const weir_url *url, bool must_tunnel)
+{
+        const struct weir__place place = place_of(draft->client, url, must_tunnel);
+
+        draft->relay = place.is_relay ? place.proxy : NULL;
+        if (!place.is_relay && weir__proxies_are(&draft->client->proxies)) /* no server must see it */
+                weir__lines_remove(&draft->fields, "Proxy-Authorization");
+        return weir__client_origin(draft->client, &place);
+}
+
+/* The members of an upstream are the program's: they are reached without a proxy. */
+struct weir__origin *
+weir__target_origin(const struct weir__target *target, struct weir__draft *draft, bool must_tunnel)
 {
         const weir_url *url = draft->url;
         bool is_secure = strcmp(weir_url_scheme(url), "https") == 0;
 
         if (!target->upstream)
-                return weir__client_origin(draft->client, is_secure, weir_url_address(url), NULL);
-        return weir__client_origin(draft->client, is_secure, weir__picked_address(&target->picked), weir_url_host(url));
+                return weir__target_of_url(draft, url, must_tunnel);
+        const struct weir__place place = {.is_secure = is_secure,
+                                          .address = weir__picked_address(&target->picked),
+                                          .tls_name = is_secure ? weir_url_host(url) : NULL};
+        return weir__client_origin(draft->client, &place);
 }
 
 /* Source of the list of responses: RFC 9110 section 15.6.  A response that broke off is a failure; one that the client did not

@@ -126,7 +126,7 @@ weir__request_seek(struct weir__request *request)
 static int
 begin(struct weir__request *request)
 {
-        request->origin = weir__target_origin(&request->target, &request->draft);
+        request->origin = weir__target_origin(&request->target, &request->draft, false);
         if (!request->origin)
                 return -ENOMEM;
         request->call.late_at = request->limit == WEIR_FOREVER ? WEIR_FOREVER
@@ -300,8 +300,9 @@ release(struct weir_task *task, bool is_discarded)
 static void
 describe(const struct weir_task *task, char *out, size_t room)
 {
-        static const char *const what[] = {"a connection to", "the addresses of",  "a connection to", "a handshake with",
-                                           "a send to",       "the first byte of", "the body of",     "the body of"};
+        static const char *const what[] = {"a connection to",   "the addresses of", "a connection to",
+                                           "the way to",        "a handshake with", "a send to",
+                                           "the first byte of", "the body of",      "the body of"};
         const struct weir__request *request = (const struct weir__request *)task;
         struct weir__origin *origin = request->origin;
         uint8_t stage = __atomic_load_n(&request->call.stage, __ATOMIC_RELAXED);

@@ -15,6 +15,7 @@ words_of_time(uint8_t stage)
                 "too late while it waited for a connection",
                 "too late while the name was looked up",
                 "too late while the connection was made",
+                "too late while the proxy opened the way",
                 "too late in the handshake of TLS",
                 "too late: the server took nothing more of the request",
                 "too late: the head of the response did not come",

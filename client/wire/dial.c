@@ -1,9 +1,10 @@
 /* client/wire/dial.c: a connection that is being made.
  *
- *     a series of one connect --its end, by a work item--> a connection in the pool, or a failure
+ *     connect --a proxy that is no relay--> tunnel --https--> handshake     a series, whose tasks push the next one
+ *        \------------------------------------\-----------------\--its end, by a work item--> a connection, or a failure
  *
- * Threads: the owner of the branch's poller.  The callbacks of the series, on any worker, only note what they saw: the dial is
- *          theirs until the work item gives it back.
+ * Threads: the owner of the branch's poller.  The callbacks of the series, on any worker, note what they saw, and push: the dial
+ *          is theirs until the work item gives it back.
  * Locks:   none. */
 #include "client/wire/dial.h"
 
@@ -14,11 +15,14 @@
 
 #include <weir/series.h>
 
+#include "client/tunnel/tunnel.h"
 #include "client/wire/wire.h"
 #include "kernel/base/phase.h"
 #include "kernel/runtime/runtime.h"
 #include "kernel/worker/deliver.h"
 #include "net/connect/connect.h"
+
+enum phase { PHASE_CONNECT, PHASE_TUNNEL, PHASE_HANDSHAKE };
 
 struct dial {
         struct weir__link link;      /* in the branch's dials */
@@ -32,6 +36,7 @@ struct dial {
         int status;
         char *problem;
 
+        _Atomic uint8_t phase; /* relaxed */
         _Atomic uint8_t stage; /* enum weir__connect_stage; the connect's, relaxed */
 };
 
@@ -48,26 +53,123 @@ series_ended(weir_series *series, void *context)
         weir__deliver(weir__poller_at(dial->branch->poller), &dial->work);
 }
 
+static const struct weir__origin *
+origin_of(const struct dial *dial)
+{
+        return dial->branch->origin;
+}
+
+/* Keeps what a connect has said.  A proxy says its name, because the URL of the request does not. */
+static void
+note_problem(struct dial *dial, const char *problem)
+{
+        bool is_of_proxy = origin_of(dial)->proxy && dial->phase == PHASE_CONNECT;
+
+        if (!problem)
+                dial->problem = NULL;
+        else if (!is_of_proxy)
+                dial->problem = strdup(problem);
+        else if (asprintf(&dial->problem, "the proxy %s: %s", origin_of(dial)->proxy->name, problem) < 0)
+                dial->problem = NULL;
+}
+
+/* The series has another task. */
+static void
+push(struct dial *dial, enum phase phase, weir_task *task)
+{
+        atomic_store_explicit(&dial->phase, (uint8_t)phase, memory_order_relaxed);
+        dial->status = weir_series_push(dial->series, task);
+}
+
+static weir_task *wish(struct dial *dial, weir_task *connect);
+
+static void
+shaken(weir_task *connect, void *context)
+{
+        struct dial *dial = context;
+
+        dial->status = weir_task_status(connect);
+        dial->stream = weir_connect_take_stream(connect);
+        note_problem(dial, weir_connect_problem(connect));
+}
+
+/* The host that the certificate must have; malloc. */
+static char *
+host_of(const struct weir__origin *origin)
+{
+        const char *address = origin->address, *colon = strrchr(address, ':');
+        bool is_bracketed = address[0] == '[';
+
+        if (origin->tls_name)
+                return strdup(origin->tls_name);
+        return strndup(address + is_bracketed, (size_t)(colon - address) - (is_bracketed ? 2 : 0));
+}
+
+static void
+open_way(struct dial *dial)
+{
+        const struct weir__origin *origin = origin_of(dial);
+        char *host = origin->is_secure ? host_of(origin) : NULL;
+        struct weir_stream *stream = dial->stream;
+
+        if (!origin->is_secure)
+                return;
+        dial->stream = NULL;
+        if (!host) {
+                weir_stream_unref(stream);
+                dial->status = -ENOMEM;
+                return;
+        }
+        weir_task *handshake = weir__connect_over_new(stream, origin->address, origin->client->config.tls, host, shaken, dial);
+        free(host);
+        atomic_store_explicit(&dial->stage, WEIR__CONNECT_HANDSHAKE, memory_order_relaxed);
+        push(dial, PHASE_HANDSHAKE, wish(dial, handshake));
+}
+
+static void
+tunnelled(weir_task *tunnel, void *context)
+{
+        struct dial *dial = context;
+        const char *problem = weir__tunnel_problem(tunnel);
+
+        dial->status = weir_task_status(tunnel);
+        if (dial->status)
+                dial->problem = problem ? strdup(problem) : NULL;
+        else
+                open_way(dial);
+}
+
 static void
 connected(weir_task *connect, void *context)
 {
         struct dial *dial = context;
-        const char *problem = weir_connect_problem(connect);
+        const struct weir__origin *origin = origin_of(dial);
 
         dial->status = weir_task_status(connect);
         dial->stream = weir_connect_take_stream(connect);
-        dial->problem = problem ? strdup(problem) : NULL;
+        note_problem(dial, weir_connect_problem(connect));
+        if (!dial->status && origin->proxy && !origin->is_relay)
+                push(dial, PHASE_TUNNEL,
+                     weir__tunnel_new(dial->stream, origin->proxy, origin->address, origin->client->config.proxy_limit, tunnelled,
+                                      dial));
 }
 
 /* -- the owner -- */
 
-/* The stages of a connect are stages of requests. */
+/* The stages of a connect are stages of requests.  A handshake with a proxy is a part of its way. */
 static uint8_t
 stage_of(const struct dial *dial)
 {
-        _Static_assert(WEIR_HTTP_RESOLVING + WEIR__CONNECT_CONNECTING == WEIR_HTTP_CONNECTING, "in the same order");
-        _Static_assert(WEIR_HTTP_RESOLVING + WEIR__CONNECT_HANDSHAKE == WEIR_HTTP_HANDSHAKE, "in the same order");
-        return (uint8_t)(WEIR_HTTP_RESOLVING + atomic_load_explicit(&dial->stage, memory_order_relaxed));
+        static const uint8_t stages[] = {[WEIR__CONNECT_RESOLVING] = WEIR_HTTP_RESOLVING,
+                                         [WEIR__CONNECT_CONNECTING] = WEIR_HTTP_CONNECTING,
+                                         [WEIR__CONNECT_HANDSHAKE] = WEIR_HTTP_HANDSHAKE};
+        _Static_assert(sizeof stages == WEIR__CONNECT_STAGES, "each has one");
+        uint8_t phase = atomic_load_explicit(&dial->phase, memory_order_relaxed),
+                stage = atomic_load_explicit(&dial->stage, memory_order_relaxed);
+        bool is_proxys = phase == PHASE_TUNNEL ||
+                         (phase == PHASE_CONNECT && origin_of(dial)->proxy && stage == WEIR__CONNECT_HANDSHAKE);
+
+        return is_proxys ? WEIR_HTTP_PROXY : stages[stage];
 }
 
 static void
@@ -110,35 +212,48 @@ run(struct weir__work *work)
 
 static const struct weir__work_ops dial_ops = {.run = run};
 
+/* With the default settings of TLS if `tls` is NULL. */
 static weir_task *
-new_connect(struct dial *dial)
+new_secure(struct dial *dial, const char *to, struct weir_tls *tls, const char *name)
 {
-        const struct weir__origin *origin = dial->branch->origin;
-        struct weir_tls *tls = origin->client->config.tls;
         char *address;
 
-        if (!origin->is_secure)
-                return weir_connect_new(origin->address, connected, dial);
         if (tls)
-                return weir_connect_tls_new(origin->address, tls, origin->tls_name, connected, dial);
-        if (asprintf(&address, "tls:%s", origin->address) < 0)
+                return weir_connect_tls_new(to, tls, name, connected, dial);
+        if (asprintf(&address, "tls:%s", to) < 0)
                 return NULL;
         weir_task *connect = weir_connect_new(address, connected, dial);
         free(address);
         return connect;
 }
 
+/* To the proxy, if there is one. */
 static weir_task *
-make_connect(struct dial *dial)
+new_connect(struct dial *dial)
 {
-        const struct weir_client_config *config = &dial->branch->origin->client->config;
+        const struct weir__origin *origin = origin_of(dial);
+        const struct weir_client_config *config = &origin->client->config;
+        const struct weir__proxy *proxy = origin->proxy;
+
+        if (proxy)
+                return proxy->is_secure ? new_secure(dial, proxy->address, config->proxy_tls, NULL)
+                                        : weir_connect_new(proxy->address, connected, dial);
+        return origin->is_secure ? new_secure(dial, origin->address, config->tls, origin->tls_name)
+                                 : weir_connect_new(origin->address, connected, dial);
+}
+
+/* Returns NULL when out of memory. */
+static weir_task *
+wish(struct dial *dial, weir_task *connect)
+{
+        const struct weir__origin *origin = origin_of(dial);
+        const struct weir_client_config *config = &origin->client->config;
         const struct weir__connect_wishes wishes = {.limits = {[WEIR__CONNECT_RESOLVING] = config->resolve_limit,
                                                                [WEIR__CONNECT_CONNECTING] = config->connect_limit,
                                                                [WEIR__CONNECT_HANDSHAKE] = config->handshake_limit},
                                                     .stage = &dial->stage,
-                                                    .name = dial->branch->origin->tls_name,
+                                                    .name = origin->proxy ? NULL : origin->tls_name,
                                                     .offers_http = true};
-        weir_task *connect = new_connect(dial);
 
         if (weir__connect_wish(connect, &wishes) == 0)
                 return connect;
@@ -154,7 +269,7 @@ start(struct dial *dial)
 
         if (!series)
                 return -ENOMEM;
-        int failed = weir_series_push(series, make_connect(dial));
+        int failed = weir_series_push(series, wish(dial, new_connect(dial)));
         if (failed) {
                 weir_series_dismiss(series);
                 return failed;

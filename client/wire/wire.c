@@ -403,10 +403,10 @@ weir__wire_is_alive(const struct weir__pooled *connection, bool must_look)
 }
 
 struct weir__origin *
-weir__client_origin(struct weir_client *client, bool is_secure, const char *address, const char *tls_name)
+weir__client_origin(struct weir_client *client, const struct weir__place *place)
 {
         static const struct weir__origin_ops ops = {
                 .dial = weir__client_dial, .cancel_dials = weir__client_cancel_dials, .close = weir__wire_close};
 
-        return weir__origin_of(client, &ops, is_secure, address, tls_name);
+        return weir__origin_of(client, &ops, place);
 }

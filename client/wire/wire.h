@@ -52,7 +52,7 @@ bool weir__wire_claim(struct weir__wire *wire);
 bool weir__wire_is_alive(const struct weir__pooled *connection, bool must_look);
 
 /* As weir__origin_of, for connections of this kind. */
-struct weir__origin *weir__client_origin(struct weir_client *client, bool is_secure, const char *address, const char *tls_name);
+struct weir__origin *weir__client_origin(struct weir_client *client, const struct weir__place *place);
 
 void weir__wire_close(struct weir__pooled *connection); /* weir__origin_ops.close */
 

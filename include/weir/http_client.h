@@ -51,11 +51,19 @@ struct weir_client_config {
         bool keep_coding;       /* bodies stay as they come, and no coding is asked for.  By default gzip is asked for and
                                    taken off, and so are br and zstd if the library was built with them */
 
+        /* Proxies. */
+        const char *proxy;    /* "http://[user:password@]host:port"; or https:// for TLS to the proxy, or socks5://; default: none */
+        const char *no_proxy; /* the hosts that are reached without one: "localhost, .example.com, 10.0.0.0/8"; "*": all */
+        bool proxy_from_environment; /* what is NULL above comes from http_proxy, https_proxy, all_proxy and no_proxy, as they are
+                                        when the client is made; but not http_proxy where REQUEST_METHOD is set: in CGI */
+        weir_tls *proxy_tls;         /* to a proxy with https; a reference is taken; default: the system's roots */
+
         /* Time limits, each of one stage.  A request that is too late ends with -ETIMEDOUT, and weir_http_problem says in which
          * stage. */
         weir_nsec resolve_limit;    /* to look a name up; default: 10 s */
         weir_nsec connect_limit;    /* until one of its addresses is connected; default: 10 s */
-        weir_nsec handshake_limit;  /* of TLS; default: 10 s */
+        weir_nsec proxy_limit;      /* until a proxy has opened the way to the server; default: 10 s */
+        weir_nsec handshake_limit;  /* of TLS, with a proxy and with the server; default: 10 s */
         weir_nsec send_limit;       /* while the server takes nothing of the request; default: 30 s */
         weir_nsec first_byte_limit; /* from the end of the request to the head of the response; default: 60 s */
         weir_nsec between_limit;    /* in the response, between bytes; default: 60 s */
@@ -78,8 +86,8 @@ struct weir_client_config {
 /* Makes a client.  NULL as config is the default.
  *
  * Owner:   the caller has a reference.
- * Result:  NULL with errno EINVAL for a config of a wrong size or a user_agent that is no value of a
- *          field; ENOMEM.
+ * Result:  NULL with errno EINVAL for a config of a wrong size, a user_agent that is no value of a
+ *          field, or a text of a proxy that cannot be read (the log says at which byte); ENOMEM.
  * Threads: any.  It works before the runtime has started. */
 WEIR_API weir_client *weir_client_new(const struct weir_client_config *config);
 
@@ -133,7 +141,11 @@ WEIR_API weir_client *weir_client_default(void);
  *
  *          0: the response is there;
  *          those of weir_connect_new and weir_connect_tls_new (weir/stream.h, weir/tls.h) when no
- *            connection could be made;
+ *            connection could be made, to the proxy if there is one;
+ *          -EACCES: the proxy wants another user or password, or its rules forbid the host (401, 403, 407);
+ *            -ECONNREFUSED: it has refused otherwise, or could not reach the server; a SOCKS proxy also
+ *            -EHOSTUNREACH, -ENETUNREACH; -ETIMEDOUT: it was too late; -EBADMSG, -EMSGSIZE: it is none.
+ *            For http a proxy of HTTP answers in the place of the server, and that is the response;
  *          -ECONNRESET: the server has closed the connection without a response; -ECONNABORTED: in the
  *            middle of it, also without a close_notify of TLS where only the end of the connection ends
  *            the body; weir_http_response_body has the part that came;
@@ -272,6 +284,7 @@ enum weir_http_stage {
         WEIR_HTTP_QUEUED = 0, /* it waits for a connection */
         WEIR_HTTP_RESOLVING,  /* the addresses of a name are looked up */
         WEIR_HTTP_CONNECTING, /* a connection is being made */
+        WEIR_HTTP_PROXY,      /* a proxy opens the way to the server */
         WEIR_HTTP_HANDSHAKE,  /* of TLS */
         WEIR_HTTP_SENDING,    /* not all of the request is out */
         WEIR_HTTP_WAITING,    /* for the head of the response */

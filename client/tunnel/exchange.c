@@ -1,0 +1,55 @@
+/* client/tunnel/exchange.c: what is said to a proxy, of either kind.
+ *
+ * Threads: the exchange's owner. */
+#include "client/tunnel/exchange.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define TARGET_MAX 300 /* bytes: a host of 255, brackets and a port */
+
+int
+weir__exchange_begin(struct weir__exchange *exchange, const struct weir__proxy *proxy, const char *target)
+{
+        if (strlen(target) > TARGET_MAX)
+                return -EMSGSIZE;
+        exchange->proxy = proxy;
+        exchange->target = target;
+        exchange->answer = malloc(WEIR__EXCHANGE_ANSWER);
+        if (!exchange->answer)
+                return -ENOMEM;
+        return proxy->kind == WEIR__PROXY_HTTP ? weir__connect_exchange_begin(exchange) : weir__socks_begin(exchange);
+}
+
+/* They have had the user's password. */
+void
+weir__exchange_done(struct weir__exchange *exchange)
+{
+        explicit_bzero(exchange->message, sizeof exchange->message);
+        free(exchange->answer);
+        exchange->answer = NULL;
+}
+
+int
+weir__exchange_took(struct weir__exchange *exchange, size_t count)
+{
+        exchange->size += count;
+        return exchange->proxy->kind == WEIR__PROXY_HTTP ? weir__connect_exchange_took(exchange) : weir__socks_took(exchange);
+}
+
+int
+weir__exchange_fail(struct weir__exchange *exchange, int failed, const char *format, ...)
+{
+        int size = snprintf(exchange->problem, sizeof exchange->problem, "the proxy %s ", exchange->proxy->name);
+        va_list values;
+
+        if (size < 0 || (size_t)size >= sizeof exchange->problem)
+                return failed;
+        va_start(values, format);
+        vsnprintf(exchange->problem + size, sizeof exchange->problem - (size_t)size, format, values);
+        va_end(values);
+        return failed;
+}
