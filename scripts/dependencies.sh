@@ -96,6 +96,8 @@ probe_all() {
                         package musl-tools has_command musl-gcc
                         package mandoc has_command mandoc
                         package dnsmasq-base has_file /usr/sbin/dnsmasq
+                        package tinyproxy-bin has_command tinyproxy
+                        package microsocks has_command microsocks
                         package tzdata has_file /usr/share/zoneinfo/Europe/Berlin
                         ;;
                 clang)
