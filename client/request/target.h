@@ -28,8 +28,8 @@ int weir__target_choose(struct weir__target *target, const struct weir__draft *d
  * another try.  Returns whether it has one; else all is over, or as it was.  Not for an upstream that calls the program. */
 bool weir__target_again(struct weir__target *target, int status);
 
-/* The origin of it, with a reference; NULL when out of memory.  `must_tunnel`: what follows is not HTTP, perhaps.  Tells the draft
- * whether it goes to a proxy. */
+/* The origin of it, with a reference; NULL when out of memory.  `must_tunnel`: what follows is not HTTP, perhaps.  Tells the
+ * draft whether it goes to a proxy. */
 struct weir__origin *weir__target_origin(const struct weir__target *target, struct weir__draft *draft, bool must_tunnel);
 
 /* The same for a URL that a redirect leads to. */

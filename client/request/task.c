@@ -149,7 +149,7 @@ goes_elsewhere(struct weir__request *request)
                 free(visited);
                 return false;
         }
-        struct weir__origin *to = weir__target_origin(&request->target, &request->draft);
+        struct weir__origin *to = weir__target_origin(&request->target, &request->draft, false);
         if (!to) {
                 weir__target_report(&request->target, WEIR__OUTCOME_CANCELLED);
                 free(visited);

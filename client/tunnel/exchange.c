@@ -4,8 +4,6 @@
 #include "client/tunnel/exchange.h"
 
 #include <errno.h>
-#include <stdarg.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -38,18 +36,4 @@ weir__exchange_took(struct weir__exchange *exchange, size_t count)
 {
         exchange->size += count;
         return exchange->proxy->kind == WEIR__PROXY_HTTP ? weir__connect_exchange_took(exchange) : weir__socks_took(exchange);
-}
-
-int
-weir__exchange_fail(struct weir__exchange *exchange, int failed, const char *format, ...)
-{
-        int size = snprintf(exchange->problem, sizeof exchange->problem, "the proxy %s ", exchange->proxy->name);
-        va_list values;
-
-        if (size < 0 || (size_t)size >= sizeof exchange->problem)
-                return failed;
-        va_start(values, format);
-        vsnprintf(exchange->problem + size, sizeof exchange->problem - (size_t)size, format, values);
-        va_end(values);
-        return failed;
 }

@@ -39,7 +39,7 @@ void weir__exchange_done(struct weir__exchange *exchange);
  * Result: 1: the way is free; 0: it goes on, with another message perhaps; or a negative errno. */
 int weir__exchange_took(struct weir__exchange *exchange, size_t count);
 
-/* Says what has failed in `problem`.  Result: `failed`. */
+/* Says what has failed in `problem`, behind the name of the proxy.  problem.c.  Result: `failed`. */
 int weir__exchange_fail(struct weir__exchange *exchange, int failed, const char *format, ...)
         __attribute__((format(printf, 3, 4)));
 

@@ -26,8 +26,8 @@ struct weir__proxy_fault {
         const char *text; /* a constant, which shows nothing of the text */
 };
 
-/* Reads "[scheme://][user[:password]@]host[:port]".  Schemes are http, which is the default, https, socks5 and socks5h.  Without a
- * port: 80, 443 or 1080.
+/* Reads "[scheme://][user[:password]@]host[:port]".  Schemes are http, which is the default, https, socks5 and socks5h.  Without
+ * a port: 80, 443 or 1080.
  *
  * Owner:  the caller; weir__proxy_free.
  * Result: 0; -EINVAL with *fault; -ENOMEM. */
