@@ -241,6 +241,19 @@ a_busy_server_is_asked_again(void)
 
 /* -- a client of one's own -- */
 
+/* Nobody is asked: the proxy has a name that does not exist. */
+static void
+requests_go_through_a_proxy(void)
+{
+        struct weir_client_config config = WEIR_CLIENT_CONFIG_DEFAULT;
+
+        config.proxy = "http://user:password@proxy.example:3128";
+        config.no_proxy = "localhost, .intern.example, 10.0.0.0/8";
+        weir_client *client = weir_client_new(&config);
+        CU_ASSERT_PTR_NOT_NULL(client);
+        weir_client_unref(client);
+}
+
 static void
 a_client_has_settings(void)
 {
@@ -372,6 +385,7 @@ main(void)
                 WEIR_TEST(a_redirect_is_followed),
                 WEIR_TEST(a_busy_server_is_asked_again),
                 WEIR_TEST(a_client_has_settings),
+                WEIR_TEST(requests_go_through_a_proxy),
                 WEIR_TEST(both_bodies_stream),
                 WEIR_TEST(a_connection_speaks_another_protocol),
         };

@@ -1,5 +1,5 @@
-/* test/client_proxy_peers_test.c: the client of HTTP through proxies of Debian, tinyproxy and microsocks.  Without one of them the
- * suite says so and passes.  The server behind them is the test. */
+/* test/client_proxy_peers_test.c: the client of HTTP through proxies of Debian, tinyproxy and microsocks.  Without one of them
+ * the suite says so and passes.  The server behind them is the test. */
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/prctl.h>

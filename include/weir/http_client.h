@@ -52,7 +52,7 @@ struct weir_client_config {
                                    taken off, and so are br and zstd if the library was built with them */
 
         /* Proxies. */
-        const char *proxy;    /* "http://[user:password@]host:port"; or https:// for TLS to the proxy, or socks5://; default: none */
+        const char *proxy;    /* "http://[user:password@]host:port", https:// for TLS to the proxy, or socks5://; default: none */
         const char *no_proxy; /* the hosts that are reached without one: "localhost, .example.com, 10.0.0.0/8"; "*": all */
         bool proxy_from_environment; /* what is NULL above comes from http_proxy, https_proxy, all_proxy and no_proxy, as they are
                                         when the client is made; but not http_proxy where REQUEST_METHOD is set: in CGI */
