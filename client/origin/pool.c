@@ -159,18 +159,24 @@ take_failing(struct weir__origin *origin, uint64_t ticket)
         return taken;
 }
 
-/* A dial of the branch is over: those who stay on this poller have none any more. */
+/* Those who stay on this poller have a dial, if it has begun one, or have none any more. */
 static void
-note_dial_ended(struct weir__branch *branch)
+note_dials(struct weir__branch *branch)
 {
         struct weir__origin *origin = branch->origin;
 
         weir__lock(&origin->lock);
         for (struct weir__link *link = weir__list_first(&origin->queue); link; link = weir__list_next(&origin->queue, link))
                 if (seeker_of(link)->poller == branch->poller)
-                        seeker_of(link)->has_dial = false;
+                        seeker_of(link)->has_dial = !weir__list_is_empty(&branch->dials);
         weir__unlock(&origin->lock);
-        atomic_fetch_sub(&origin->dials, 1);
+}
+
+static void
+note_dial_ended(struct weir__branch *branch)
+{
+        note_dials(branch);
+        atomic_fetch_sub(&branch->origin->dials, 1);
 }
 
 static void
@@ -320,6 +326,16 @@ hand_over(struct weir__branch *branch, struct weir__seeker *seeker)
         return true;
 }
 
+/* Another poller may have an idle connection for those who wait. */
+static void
+pass_on(struct weir__branch *branch)
+{
+        unsigned other = atomic_load(&branch->origin->waiting) ? find_idle(branch) : branch->poller;
+
+        if (other != branch->poller)
+                weir__pool_look(weir__origin_branch(branch->origin, other));
+}
+
 void
 weir__pool_wait(struct weir__branch *branch, struct weir__seeker *seeker)
 {
@@ -332,15 +348,14 @@ weir__pool_wait(struct weir__branch *branch, struct weir__seeker *seeker)
         weir__lock(&origin->lock);
         seeker->ticket = origin->next_ticket++;
         seeker->is_waiting = true;
-        seeker->has_dial = seeker->is_fixed && atomic_load(&origin->connections) < origin->client->config.connections;
+        seeker->has_dial = false;
         weir__list_append(&origin->queue, &seeker->link);
         atomic_fetch_add(&origin->waiting, 1);
         weir__unlock(&origin->lock);
         serve(branch);
-        unsigned other = find_idle(branch);
-        if (other != branch->poller)
-                weir__pool_look(weir__origin_branch(origin, other));
         dial_more(branch);
+        note_dials(branch);
+        pass_on(branch);
         weir__origin_drop(origin);
 }
 
@@ -394,16 +409,6 @@ close_idle(struct weir__branch *branch)
         }
 }
 
-/* Another one was faster here, but another poller may have an idle connection. */
-static void
-pass_on(struct weir__branch *branch)
-{
-        unsigned other = atomic_load(&branch->origin->waiting) ? find_idle(branch) : branch->poller;
-
-        if (other != branch->poller)
-                weir__pool_look(weir__origin_branch(branch->origin, other));
-}
-
 void
 weir__pool_run_look(struct weir__work *work)
 {
@@ -412,9 +417,10 @@ weir__pool_run_look(struct weir__work *work)
 
         (void)atomic_exchange(&branch->is_look_due, false); /* it sees what those have written who found the flag set */
         serve(branch);
+        dial_more(branch);
+        note_dials(branch);
         if (!first_idle(branch))
                 pass_on(branch);
-        dial_more(branch);
         if (!atomic_load(&origin->waiting))
                 origin->ops->cancel_dials(branch);
         close_idle(branch);
