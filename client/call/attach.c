@@ -8,6 +8,7 @@
 
 #include "client/call/call.h"
 #include "client/request/request.h"
+#include "client/wire/dial.h"
 #include "client/wire/wire.h"
 #include "kernel/base/clock.h"
 #include "kernel/base/phase.h"
@@ -19,12 +20,21 @@ branch_of(const struct weir_http_call *self)
         return weir__origin_branch(self->origin, self->poller);
 }
 
+static void
+clear_alarm(struct weir_http_call *self)
+{
+        if (self->has_alarm && weir__alarm_clear(weir__poller_at(self->poller), &self->late))
+                weir__call_drop(self);
+        self->has_alarm = false;
+}
+
 /* It has no place any more. */
 static void
 be_over(struct weir_http_call *self, int status)
 {
         self->state = WEIR__CALL_OVER;
         self->status = status;
+        clear_alarm(self);
         if (status && !self->has_head && self->origin)
                 weir__branch_count(branch_of(self), WEIR__CLIENT_FAILED);
         weir__target_report(&self->target, weir__target_outcome(status, self->has_head ? self->call.received->status : 0));
@@ -227,26 +237,6 @@ prepare(struct weir_http_call *self)
                       : weir__draft_compose(&self->draft, (enum weir__draft_framing)self->framing, self->length, self->upgrade);
 }
 
-int
-weir__call_begin(struct weir_http_call *self)
-{
-        int failed = weir__phase_is_stopping() ? -ESHUTDOWN : prepare(self);
-
-        if (failed) {
-                be_over(self, failed);
-                return failed;
-        }
-        self->call.ops = &call_ops;
-        self->call.late_at = self->limit == WEIR_FOREVER ? WEIR_FOREVER : weir__clock_after(weir__clock_now(), self->limit);
-        self->call.response_for = strcmp(self->draft.method, "HEAD") == 0 ? WEIR__RECEIVED_FOR_HEAD : WEIR__RECEIVED_FOR_OTHER;
-        self->seeker.ops = &seeker_ops;
-        self->seeker.is_fixed = true;
-        self->granted.ops = &granted_ops;
-        weir__call_keep(self);
-        seek(self);
-        return 0;
-}
-
 /* -- from outside -- */
 
 void
@@ -263,6 +253,60 @@ weir__call_end(struct weir_http_call *self, int status)
         be_over(self, status);
         if (has_left)
                 weir__call_drop(self); /* else run_granted does */
+}
+
+/* On a connection the limit is that one's. */
+static void
+be_late(struct weir__work *work)
+{
+        struct weir_http_call *self = weir__container_of(work, struct weir_http_call, late.work);
+
+        self->has_alarm = false;
+        if (self->state == WEIR__CALL_SEEKING) {
+                uint8_t stage = weir__client_dial_stage(branch_of(self));
+
+                if (stage)
+                        weir__http_call_set_stage(&self->call, stage);
+                weir__call_end(self, weir__clock_now() < self->call.late_at ? -ESHUTDOWN : -ETIMEDOUT);
+        }
+        weir__call_drop(self);
+}
+
+static const struct weir__work_ops late_ops = {.run = be_late};
+
+/* Result: 0; -ESHUTDOWN. */
+static int
+set_alarm(struct weir_http_call *self)
+{
+        self->call.late_at = self->limit == WEIR_FOREVER ? WEIR_FOREVER : weir__clock_after(weir__clock_now(), self->limit);
+        if (self->call.late_at == WEIR_FOREVER)
+                return 0;
+        self->late.work.ops = &late_ops;
+        weir__call_keep(self);
+        self->has_alarm = weir__alarm_set(weir__poller_at(self->poller), &self->late, self->call.late_at);
+        if (!self->has_alarm)
+                weir__call_drop(self);
+        return self->has_alarm ? 0 : -ESHUTDOWN;
+}
+
+int
+weir__call_begin(struct weir_http_call *self)
+{
+        int failed = weir__phase_is_stopping() ? -ESHUTDOWN : prepare(self);
+
+        failed = failed ? failed : set_alarm(self);
+        if (failed) {
+                be_over(self, failed);
+                return failed;
+        }
+        self->call.ops = &call_ops;
+        self->call.response_for = strcmp(self->draft.method, "HEAD") == 0 ? WEIR__RECEIVED_FOR_HEAD : WEIR__RECEIVED_FOR_OTHER;
+        self->seeker.ops = &seeker_ops;
+        self->seeker.is_fixed = true;
+        self->granted.ops = &granted_ops;
+        weir__call_keep(self);
+        seek(self);
+        return 0;
 }
 
 /* The rest of a short response is thrown away, so that the connection can be used again. */

@@ -14,6 +14,7 @@
 #include "client/request/target.h"
 #include "client/wire/call.h"
 #include "io/base/io_task.h"
+#include "kernel/loop/deadlines.h"
 
 enum weir__call_state { WEIR__CALL_NEW, WEIR__CALL_SEEKING, WEIR__CALL_WIRED, WEIR__CALL_OVER };
 enum weir__call_order { WEIR__CALL_BREAK = 1, WEIR__CALL_CLOSE = 2 };
@@ -55,6 +56,8 @@ struct weir_http_call {
         struct weir__http_call call;
         struct weir__seeker seeker;
         struct weir__work granted;             /* with the reference of its place */
+        struct weir__alarm late;               /* the limit of the whole while it seeks; with a reference */
+        bool has_alarm;
         _Atomic(struct weir__origin *) origin; /* a reference; or NULL */
         uint8_t state;
         int status; /* OVER */
