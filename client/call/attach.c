@@ -33,6 +33,7 @@ static void
 be_over(struct weir_http_call *self, int status)
 {
         self->state = WEIR__CALL_OVER;
+        atomic_store_explicit(&self->is_over, true, memory_order_relaxed);
         self->status = status;
         clear_alarm(self);
         if (status && !self->has_head && self->origin)

@@ -158,7 +158,8 @@ weir_http_call_unref(weir_http_call *self)
                 weir__panic("weir_http_call_unref: no reference is left: it was called once too often");
         if (users > 1)
                 return;
-        if (atomic_load_explicit(&self->is_begun, memory_order_relaxed))
+        if (atomic_load_explicit(&self->is_begun, memory_order_relaxed) &&
+            !atomic_load_explicit(&self->is_over, memory_order_relaxed))
                 give_order(self, WEIR__CALL_CLOSE);
         weir__call_drop(self);
 }

@@ -55,12 +55,13 @@ struct weir_http_call {
         /* Owner. */
         struct weir__http_call call;
         struct weir__seeker seeker;
-        struct weir__work granted;             /* with the reference of its place */
-        struct weir__alarm late;               /* the limit of the whole while it seeks; with a reference */
+        struct weir__work granted; /* with the reference of its place */
+        struct weir__alarm late;   /* the limit of the whole while it seeks; with a reference */
         bool has_alarm;
         _Atomic(struct weir__origin *) origin; /* a reference; or NULL */
         uint8_t state;
-        int status; /* OVER */
+        int status;           /* OVER */
+        _Atomic bool is_over; /* the state is OVER: nothing is to be ended.  Any thread reads it; relaxed, as a hint */
         bool has_head;
         bool is_finished; /* the body of the request has ended, or will behind the writers */
         bool was_replayed;
