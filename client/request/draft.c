@@ -86,6 +86,24 @@ weir__draft_done(struct weir__draft *draft)
         weir_client_unref(draft->client);
 }
 
+int
+weir__draft_copy(struct weir__draft *draft, const struct weir__draft *from)
+{
+        draft->client = weir_client_ref(from->client);
+        draft->url = weir_url_parse(weir_url_text(from->url), NULL);
+        draft->own_method = from->own_method ? strdup(from->own_method) : NULL;
+        draft->method = from->own_method ? draft->own_method : from->method;
+        draft->is_idempotent = from->is_idempotent;
+        draft->asks_coding = from->asks_coding;
+        draft->fields.data = from->fields.size ? malloc(from->fields.size) : NULL;
+        if (!draft->url || !draft->method || (from->fields.size && !draft->fields.data))
+                return -ENOMEM;
+        if (from->fields.size)
+                memcpy(draft->fields.data, from->fields.data, from->fields.size);
+        draft->fields.size = draft->fields.room = from->fields.size;
+        return 0;
+}
+
 /* -- fields -- */
 
 /* The fields that frame the message, or rule the connection. */

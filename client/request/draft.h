@@ -30,6 +30,9 @@ enum weir__draft_framing { WEIR__DRAFT_NO_BODY, WEIR__DRAFT_LENGTH, WEIR__DRAFT_
 int weir__draft_init(struct weir__draft *draft, weir_client *client, const char *method, const char *url, const char *call);
 void weir__draft_done(struct weir__draft *draft);
 
+/* A copy, all zero before, but for its head.  Result: 0; -ENOMEM: some of it. */
+int weir__draft_copy(struct weir__draft *draft, const struct weir__draft *from);
+
 /* Adds a field.  The same results. */
 int weir__draft_add(struct weir__draft *draft, const char *name, const char *value, bool should_replace, const char *call);
 

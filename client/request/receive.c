@@ -110,6 +110,7 @@ take_head(struct weir__http_call *call)
         struct weir__request *request = weir__request_of_call(call);
         const struct weir__received *received = call->received;
 
+        weir__hedge_forget(request);
         weir__draft_take_cookies(&request->draft, received);
         request->is_redirected = weir__request_follows(request);
         if (request->is_redirected)
@@ -141,6 +142,7 @@ should_replay(const struct weir__request *request, bool may_replay)
 static void
 replay(struct weir__request *request)
 {
+        weir__hedge_forget(request);
         weir__branch_count(weir__request_branch(request), WEIR__CLIENT_REPLAYED);
         request->was_replayed = true;
         forget_response(request);
@@ -150,6 +152,7 @@ replay(struct weir__request *request)
 static void
 follow(struct weir__request *request)
 {
+        weir__hedge_end(request, 0);
         int failed = weir__request_redirect(request);
 
         if (failed) {
@@ -177,15 +180,26 @@ failure_of(int response)
         }
 }
 
+void
+weir__request_ended(struct weir__request *request, int status, bool may_replay)
+{
+        if (should_replay(request, may_replay))
+                replay(request);
+        else
+                weir__request_end(request, status);
+}
+
+static void
+started(struct weir__http_call *call)
+{
+        weir__hedge_set(weir__request_of_call(call));
+}
+
 static void
 ended(struct weir__http_call *call, int status, bool may_replay)
 {
         struct weir__request *request = weir__request_of_call(call);
 
-        if (should_replay(request, may_replay)) {
-                replay(request);
-                return;
-        }
         if (request->is_redirected && (!status || request->is_cut)) {
                 follow(request);
                 return;
@@ -194,7 +208,9 @@ ended(struct weir__http_call *call, int status, bool may_replay)
                 status = -EBADMSG;
         if (!status && request->fails_on_error)
                 status = failure_of(request->call.received->status);
-        weir__request_end(request, status);
+        if (!weir__hedge_holds(request, status, may_replay))
+                weir__request_ended(request, status, may_replay);
 }
 
-const struct weir__http_call_ops weir__request_call_ops = {.head = take_head, .body = take_body, .ended = ended};
+const struct weir__http_call_ops weir__request_call_ops = {
+        .started = started, .head = take_head, .body = take_body, .ended = ended};

@@ -10,6 +10,7 @@
 
 #include "client/origin/origin.h"
 #include "client/request/draft.h"
+#include "client/request/hedge.h"
 #include "client/request/target.h"
 #include "client/wire/call.h"
 #include "io/base/io_task.h"
@@ -17,6 +18,7 @@
 
 #define WEIR__DRAINED ((size_t)64 << 10) /* bytes of a body that nobody wants; of a longer one the connection is closed */
 
+struct weir__hedge;
 struct weir__late;
 
 enum weir__request_body { WEIR__BODY_NONE, WEIR__BODY_COPY, WEIR__BODY_LENT, WEIR__BODY_FILE };
@@ -52,9 +54,12 @@ struct weir__request {
         bool is_trying;       /* `try` is on the stack */
         bool must_wait;       /* when that has returned, it waits for a connection */
         bool was_replayed;
-        bool is_redirected;      /* the response is followed: its body is thrown away */
-        bool is_cut;             /* its connection was closed for that */
-        struct weir__late *late; /* while it waits in the queue, if there is a limit */
+        bool is_redirected;        /* the response is followed: its body is thrown away */
+        bool is_cut;               /* its connection was closed for that */
+        bool is_second;            /* it is the second attempt of a hedge */
+        bool was_hedged;           /* it had a second attempt, or could not have one */
+        struct weir__hedge *hedge; /* a reference, while it has one, or is one; or NULL */
+        struct weir__late *late;   /* while it waits in the queue, if there is a limit */
 
         /* The response. */
         struct weir__decoder *decoder; /* or NULL: the body has no coding */
@@ -85,6 +90,9 @@ extern const struct weir__io_ops weir__request_ops;
 /* -- receive.c -- */
 
 extern const struct weir__http_call_ops weir__request_call_ops;
+
+/* Its call has ended: it goes out again, or is over. */
+void weir__request_ended(struct weir__request *request, int status, bool may_replay);
 
 /* A connection is to be found, on the owner of its poller.  It may be elsewhere, or gone, when this returns.  task.c */
 void weir__request_seek(struct weir__request *request);

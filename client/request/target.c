@@ -43,12 +43,22 @@ weir__target_again(struct weir__target *target, int status)
 {
         struct weir_upstream *upstream = target->upstream;
 
-        if (!upstream || target->tried_count == WEIR__TARGET_TRIES || weir__upstream_calls_program(upstream) ||
+        if (!upstream || target->tried_count >= WEIR__TARGET_TRIES || weir__upstream_calls_program(upstream) ||
             weir__target_outcome(status, 0) != WEIR__OUTCOME_FAILURE)
                 return false;
         weir_upstream_ref(upstream);
         weir__target_report(target, WEIR__OUTCOME_FAILURE);
         return pick(target, upstream) == 0;
+}
+
+bool
+weir__target_hedge(struct weir__target *second, const struct weir__target *first)
+{
+        *second = *first; /* with its key, for the pick */
+        int failed = pick(second, weir_upstream_ref(first->upstream));
+        second->key = NULL;
+        second->key_size = 0;
+        return failed == 0;
 }
 
 /* A proxy of HTTP is sent requests for http themselves, as is usual.  Others, and what is not to be read by it, go through. */

@@ -6,7 +6,8 @@
 #include "client/request/draft.h"
 #include "net/upstream/upstream.h"
 
-#define WEIR__TARGET_TRIES 3 /* members that a request is sent to, at most, when connects fail */
+#define WEIR__TARGET_TRIES 3                        /* members that a request is sent to, at most, when connects fail */
+#define WEIR__TARGET_KNOWN (WEIR__TARGET_TRIES + 1) /* with that of its hedge */
 
 /* All zero: not chosen. */
 struct weir__target {
@@ -15,7 +16,7 @@ struct weir__target {
         struct weir_upstream *upstream; /* a reference while a member is in flight; NULL: an ordinary host */
         struct weir__picked picked;
         weir_nsec picked_at;
-        uint64_t tried[WEIR__TARGET_TRIES]; /* weir__picked_id of those that it had, and has */
+        uint64_t tried[WEIR__TARGET_KNOWN]; /* weir__picked_id of those that it had, and has */
         unsigned tried_count;
         const char *reason; /* why none was picked; a constant */
 };
@@ -25,8 +26,12 @@ struct weir__target {
 int weir__target_choose(struct weir__target *target, const struct weir__draft *draft);
 
 /* Nothing was sent, and it has failed with that status.  Reports that, and picks a member that it has not had, if there may be
- * another try.  Returns whether it has one; else all is over, or as it was.  Not for an upstream that calls the program. */
+ * another try.  Returns whether it has one; else all is over, or as it was.  Not for an upstream that calls the
+ * program. */
 bool weir__target_again(struct weir__target *target, int status);
+
+/* Picks another member for a second attempt.  Returns false when there is none.  The same. */
+bool weir__target_hedge(struct weir__target *second, const struct weir__target *first);
 
 /* The origin of it, with a reference; NULL when out of memory.  `must_tunnel`: what follows is not HTTP, perhaps.  Tells the
  * draft whether it goes to a proxy. */

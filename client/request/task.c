@@ -32,6 +32,7 @@ weir__request_end(struct weir__request *request, int status)
 {
         if (status && !request->call.received)
                 weir__branch_count(weir__request_branch(request), WEIR__CLIENT_FAILED);
+        weir__hedge_end(request, status);
         weir__io_complete(&request->io, status);
 }
 
@@ -142,7 +143,7 @@ goes_elsewhere(struct weir__request *request)
 {
         struct weir__visited *visited;
 
-        if (!request->origin || request->followed || !request->target.upstream)
+        if (!request->origin || request->followed || request->is_second || !request->target.upstream)
                 return false;
         visited = malloc(sizeof *visited);
         if (!visited || !weir__target_again(&request->target, request->seeker.failure)) {
@@ -183,7 +184,7 @@ static int
 try(struct weir__io_task *io)
 {
         struct weir__request *request = (struct weir__request *)io;
-        int failed = weir__phase_is_stopping() ? -ESHUTDOWN : request->seeker.failure;
+        int failed = weir__phase_is_stopping() ? -ESHUTDOWN : weir__hedge_is_cut(request) ? -ECANCELED : request->seeker.failure;
 
         if (failed && failed != -ESHUTDOWN && goes_elsewhere(request))
                 failed = 0;
@@ -216,6 +217,7 @@ withdraw(struct weir__io_task *io)
 {
         struct weir__request *request = (struct weir__request *)io;
 
+        weir__hedge_end(request, -ECANCELED);
         if (request->call.wire) {
                 weir__wire_abandon(&request->call);
                 return;
@@ -250,7 +252,10 @@ settle(struct weir__io_task *io, int verdict)
                 request->body[request->body_size] = '\0';
         if (request->seeker.failure)
                 weir__http_call_set_stage(&request->call, request->seeker.stage);
-        weir__target_report(&request->target, outcome_of(request, verdict));
+        if (request->is_second)
+                weir__hedge_settle(request, verdict);
+        else
+                weir__target_report(&request->target, outcome_of(request, verdict));
 }
 
 static void
@@ -260,8 +265,10 @@ start(struct weir_task *task)
 
         request->seeker.ops = &seeker_ops;
         request->call.ops = &weir__request_call_ops;
-        request->seeker.failure = weir__target_choose(&request->target, &request->draft);
-        task->poller = (uint8_t)weir__worker_home_poller();
+        if (!request->is_second) {
+                request->seeker.failure = weir__target_choose(&request->target, &request->draft);
+                task->poller = (uint8_t)weir__worker_home_poller();
+        }
         weir__io_start(task);
 }
 

@@ -1,0 +1,295 @@
+/* client/request/hedge.c: a second attempt at a request that is slow, at another member of its upstream.
+ *
+ * Threads: the owner of the poller of the first attempt's connection.  A request that is sent does not change its poller, and the
+ *          second one is fixed there.
+ * Locks:   none.
+ *
+ * The alarm may be on its way when the first one ends, and the second one may be.  So what they share lies in memory of its own,
+ * which the first, the alarm and the second have a reference to.
+ *
+ * Source:  Dean and Barroso, The Tail at Scale, 2013. */
+#include "client/request/hedge.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "client/request/request.h"
+#include "client/wire/wire.h"
+#include "kernel/base/clock.h"
+#include "kernel/base/phase.h"
+#include "kernel/loop/deadlines.h"
+#include "kernel/loop/pollers.h"
+#include "kernel/worker/deliver.h"
+
+struct weir__hedge {
+        struct weir__alarm alarm;
+        _Atomic unsigned references;
+        struct weir__request *first, *second; /* NULL: it is over, or has not begun */
+        bool is_held;                         /* the first has ended with `status`, and waits for the second */
+        bool may_replay;
+        bool is_overtaken; /* the second was cut off for being slower */
+        int status;
+};
+
+static void
+drop(struct weir__hedge *hedge)
+{
+        if (atomic_fetch_sub_explicit(&hedge->references, 1, memory_order_acq_rel) == 1)
+                free(hedge);
+}
+
+static int
+code_of(const struct weir__request *request)
+{
+        return request->call.received ? request->call.received->status : 0;
+}
+
+/* -- the second -- */
+
+/* Takes the member.  Result: the task, not started; NULL when out of memory. */
+static struct weir__request *
+make_second(struct weir__request *first, struct weir__target *target)
+{
+        struct weir__request *second = weir__alloc(sizeof *second);
+
+        if (!second) {
+                weir__target_report(target, WEIR__OUTCOME_CANCELLED);
+                return NULL;
+        }
+        memset(second, 0, sizeof *second);
+        weir__task_init(&second->io.task, &weir__request_ops.task, sizeof *second, NULL, NULL);
+        second->target = *target;
+        second->is_second = second->seeker.is_fixed = true;
+        second->io.task.poller = first->io.task.poller;
+        second->redirects = first->redirects;
+        second->max_body = first->max_body;
+        second->fails_on_error = first->fails_on_error;
+        second->limit = first->call.late_at == WEIR_FOREVER ? WEIR_FOREVER : first->call.late_at - weir__clock_now();
+        second->call.max_head = first->call.max_head;
+        second->call.send_limit = first->call.send_limit;
+        second->call.first_byte_limit = first->call.first_byte_limit;
+        second->call.between_limit = first->call.between_limit;
+        if (weir__draft_copy(&second->draft, &first->draft) == 0)
+                return second;
+        weir_task_dismiss(&second->io.task);
+        return NULL;
+}
+
+/* It is delivered to this poller, so it runs after this. */
+static void
+begin_second(struct weir__hedge *hedge)
+{
+        struct weir__target target = {.key = NULL};
+        struct weir__request *first = hedge->first;
+
+        if (!weir__upstream_may_hedge(first->target.upstream) || !weir__target_hedge(&target, &first->target))
+                return;
+        struct weir__request *second = make_second(first, &target);
+        if (!second || weir_task_start(&second->io.task) != 0)
+                return;
+        second->hedge = hedge;
+        hedge->second = second;
+        atomic_fetch_add_explicit(&hedge->references, 1, memory_order_relaxed);
+}
+
+/* It may be in the queue of its origin, on a connection, or on its way to its `try` or to its end. */
+static void
+cut_off(struct weir__hedge *hedge, bool has_won)
+{
+        struct weir__request *second = hedge->second;
+
+        hedge->is_overtaken = has_won;
+        if (!second || !weir__io_claim(&second->io))
+                return;
+        weir__request_ops.withdraw(&second->io);
+        second->io.is_linked = false;
+        second->io.task.status = -ECANCELED;
+        weir__deliver(weir__poller_at(second->io.task.poller), &second->io.task.work);
+}
+
+bool
+weir__hedge_is_cut(const struct weir__request *second)
+{
+        return second->is_second && (!second->hedge || !second->hedge->first);
+}
+
+/* -- the alarm -- */
+
+/* The first leaves it. */
+static void
+leave(struct weir__hedge *hedge)
+{
+        struct weir__request *first = hedge->first;
+
+        hedge->first = NULL;
+        first->hedge = NULL;
+        drop(hedge);
+}
+
+static void
+run(struct weir__work *work)
+{
+        struct weir__hedge *hedge = weir__container_of(work, struct weir__hedge, alarm.work);
+        struct weir__request *first = hedge->first;
+
+        if (first) {
+                first->was_hedged = true;
+                if (!weir__phase_is_stopping() && weir__clock_now() < first->call.late_at)
+                        begin_second(hedge);
+                if (!hedge->second)
+                        leave(hedge);
+        }
+        drop(hedge);
+}
+
+static const struct weir__work_ops hedge_ops = {.run = run};
+
+/* Whether it may run twice, at two members.  The function of a program that chooses does not run on the owner of a poller. */
+static bool
+may_hedge(const struct weir__request *request)
+{
+        return request->target.upstream && !request->is_second && !request->was_hedged && !request->followed &&
+               request->content_kind == WEIR__BODY_NONE && request->draft.is_idempotent &&
+               !weir__upstream_calls_program(request->target.upstream);
+}
+
+void
+weir__hedge_set(struct weir__request *first)
+{
+        if (!may_hedge(first))
+                return;
+        weir_nsec after = weir__upstream_hedge_after(first->target.upstream);
+        struct weir__hedge *hedge = after == WEIR_FOREVER ? NULL : calloc(1, sizeof *hedge);
+        if (!hedge) /* without memory there is no hedge */
+                return;
+        hedge->alarm.work.ops = &hedge_ops;
+        atomic_init(&hedge->references, 2);
+        hedge->first = first;
+        if (weir__alarm_set(weir__poller_at(first->io.task.poller), &hedge->alarm,
+                            weir__clock_after(first->target.picked_at, after)))
+                first->hedge = hedge;
+        else
+                free(hedge);
+}
+
+void
+weir__hedge_forget(struct weir__request *first)
+{
+        struct weir__hedge *hedge = first->hedge;
+
+        if (!hedge || first->is_second || hedge->second)
+                return;
+        if (weir__alarm_clear(weir__poller_at(first->io.task.poller), &hedge->alarm))
+                drop(hedge);
+        leave(hedge);
+}
+
+/* -- the ends -- */
+
+/* A response that is worth having, even if it says that nothing was found. */
+static bool
+is_good(const struct weir__request *request, int status)
+{
+        return weir__target_outcome(status, code_of(request)) == WEIR__OUTCOME_SUCCESS;
+}
+
+bool
+weir__hedge_holds(struct weir__request *first, int status, bool may_replay)
+{
+        struct weir__hedge *hedge = first->hedge;
+
+        if (!hedge || first->is_second || !hedge->second || is_good(first, status))
+                return false;
+        if (status == -ENOMEM || status == -ESHUTDOWN || weir__clock_now() >= first->call.late_at)
+                return false;
+        if (!may_replay) /* else it may go to its member again */
+                weir__target_report(&first->target, weir__target_outcome(status, code_of(first)));
+        hedge->is_held = true;
+        hedge->may_replay = may_replay;
+        hedge->status = status;
+        return true;
+}
+
+void
+weir__hedge_end(struct weir__request *first, int status)
+{
+        struct weir__hedge *hedge = first->hedge;
+
+        if (!hedge || first->is_second)
+                return;
+        if (!hedge->second) {
+                weir__hedge_forget(first);
+                return;
+        }
+        cut_off(hedge, is_good(first, status));
+        leave(hedge);
+}
+
+/* The response, and where it came from. */
+static void
+take_over(struct weir__request *first, struct weir__request *second)
+{
+        weir__http_call_drop_response(&first->call);
+        weir__decoder_free(first->decoder);
+        free(first->body);
+        first->call.received = second->call.received;
+        first->decoder = NULL;
+        first->body = second->body;
+        first->body_size = second->body_size;
+        first->body_room = second->body_room;
+        first->is_redirected = second->is_redirected;
+        weir__http_call_set_stage(&first->call, second->call.stage);
+        weir_url *url = first->draft.url;
+        first->draft.url = second->draft.url; /* after redirects it is another one */
+        second->draft.url = url;
+        second->call.received = NULL;
+        second->body = NULL;
+}
+
+static void
+win(struct weir__hedge *hedge, struct weir__request *second, int status)
+{
+        struct weir__request *first = hedge->first;
+
+        if (first->call.wire)
+                weir__wire_abandon(&first->call);
+        /* If it is held, it has reported, or says nothing: its connection was an old one. */
+        weir__target_report(&first->target, hedge->is_held ? WEIR__OUTCOME_CANCELLED : WEIR__OUTCOME_OVERTAKEN);
+        take_over(first, second);
+        leave(hedge);
+        weir__request_end(first, status);
+}
+
+static void
+lose(struct weir__hedge *hedge)
+{
+        struct weir__request *first = hedge->first;
+        bool is_held = hedge->is_held, may_replay = hedge->may_replay;
+        int status = hedge->status;
+
+        leave(hedge);
+        if (is_held)
+                weir__request_ended(first, status, may_replay);
+}
+
+void
+weir__hedge_settle(struct weir__request *second, int verdict)
+{
+        struct weir__hedge *hedge = second->hedge;
+        int status = verdict ? verdict : second->io.task.status;
+        bool is_cut = status == -ECANCELED, is_better = false;
+
+        weir__target_report(&second->target, is_cut && hedge->is_overtaken ? WEIR__OUTCOME_OVERTAKEN
+                                                                           : weir__target_outcome(status, code_of(second)));
+        second->hedge = NULL;
+        hedge->second = NULL;
+        if (hedge->first)
+                is_better = is_good(second, status) ||
+                            (hedge->is_held && !hedge->first->call.received && second->call.stage == WEIR_HTTP_COMPLETE);
+        if (hedge->first && is_better)
+                win(hedge, second, status);
+        else if (hedge->first)
+                lose(hedge);
+        drop(hedge);
+}
