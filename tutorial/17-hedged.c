@@ -11,6 +11,9 @@
  *     race -+- first ------------------------ cancelled when the second answers
  *           '- 50 ms, then second ----------- never asked when the first answers before that
  *
+ * For servers that are alike the HTTP client does this by itself (hedge_percent, weir/upstream.h): it knows what slow is, and
+ * bounds the additional requests.  A flow of one's own, as here, asks something else second, or chooses the time.
+ *
  * Try it:  curl 'http://127.0.0.1:8888/'
  *          curl 'http://127.0.0.1:8888/?first=20' */
 #include <stdio.h>
