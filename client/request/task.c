@@ -310,6 +310,7 @@ describe(const struct weir_task *task, char *out, size_t room)
         static const char *const what[] = {"a connection to",   "the addresses of", "a connection to",
                                            "the way to",        "a handshake with", "a send to",
                                            "the first byte of", "the body of",      "the body of"};
+        _Static_assert(sizeof what / sizeof *what == WEIR_HTTP_COMPLETE + 1, "each stage has one");
         const struct weir__request *request = (const struct weir__request *)task;
         struct weir__origin *origin = request->origin;
         uint8_t stage = __atomic_load_n(&request->call.stage, __ATOMIC_RELAXED);

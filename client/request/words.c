@@ -23,6 +23,7 @@ words_of_time(uint8_t stage)
                 "too late",
         };
 
+        _Static_assert(sizeof words / sizeof *words == WEIR_HTTP_COMPLETE + 1, "each stage has one");
         return words[stage];
 }
 
