@@ -6,6 +6,7 @@
 
 #include <weir/http_call.h>
 #include <weir/log.h>
+#include <weir/upstream.h>
 
 #include "client/tunnel/proxies.h"
 #include "test/client_fixture.h"
@@ -764,6 +765,35 @@ ways_to_one_host_are_kept_apart(void)
         over();
 }
 
+/* It is asked directly, and one address is then two places. */
+static void
+members_of_upstreams_need_no_proxy(void)
+{
+        struct seen direct = {0}, proxied = {0};
+        struct http_peer first;
+        char member[64];
+
+        begin_proxied("socks5", "");
+        weir_upstream *upstream = weir_upstream_new("backend", NULL);
+        snprintf(member, sizeof member, "127.0.0.1:%d", port);
+        CU_ASSERT_EQUAL(weir_upstream_add(upstream, member, NULL), 0);
+        ask_url("http://backend/", &direct);
+        HAS(accept_request(), "GET / HTTP/1.1\r\n");
+        http_peer_send(&peer, OK_WORD);
+        wait_for(&direct);
+        SEES(direct, 0, 200, "word");
+        first = peer;
+        ask_url(url_of("/"), &proxied);
+        (void)http_peer_accept(&peer, listener, NULL);
+        SAYS("\005\001\000");
+        SENDS("\005\377");
+        wait_settled(&proxied);
+        SEES(proxied, -EACCES, 0, "");
+        http_peer_close(&first);
+        weir_upstream_unref(upstream);
+        over();
+}
+
 static void
 a_redirect_finds_its_own_way(void)
 {
@@ -822,6 +852,32 @@ an_upgrade_goes_through_a_tunnel(void)
         WEIR_TEST_EVENTUALLY((settle(), seen));
         CU_ASSERT_EQUAL(seen, 2);
         weir_stream_unref(weir_http_call_take_stream(call));
+        weir_http_call_unref(call);
+        over();
+}
+
+/* The certificate of a stream is the server's, also within the TLS to the proxy. */
+static void
+the_stream_of_an_upgrade_knows_the_server(void)
+{
+        _Atomic int seen = 0;
+        char subject[64];
+
+        begin_proxied("https", "");
+        weir_http_call *call = weir_http_call_new(client, "GET", "https://server.example/chat");
+        CU_ASSERT_EQUAL(weir_http_call_set_upgrade(call, "websocket"), 0);
+        start(weir_http_call_head_new(call, note_head, (void *)&seen));
+        CU_ASSERT_TRUE_FATAL(http_peer_accept(&peer, listener, server_tls));
+        HAS(http_peer_request(&peer), "CONNECT server.example:443 ");
+        http_peer_send(&peer, OPENED);
+        CU_ASSERT_TRUE_FATAL(secure_within(&peer));
+        (void)http_peer_request(&peer);
+        http_peer_send(&peer, "HTTP/1.1 101 Switch\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n");
+        WEIR_TEST_EVENTUALLY((settle(), seen));
+        CU_ASSERT_EQUAL(seen, 2);
+        weir_stream *stream = weir_http_call_take_stream(call);
+        CU_ASSERT(weir_stream_peer_certificate(stream, subject, sizeof subject) > 0);
+        weir_stream_unref(stream);
         weir_http_call_unref(call);
         over();
 }
@@ -1000,8 +1056,10 @@ main(void)
                 WEIR_TEST(refusals_of_socks_have_codes_and_words),
                 WEIR_TEST(a_proxy_may_speak_tls),
                 WEIR_TEST(ways_to_one_host_are_kept_apart),
+                WEIR_TEST(members_of_upstreams_need_no_proxy),
                 WEIR_TEST(a_redirect_finds_its_own_way),
                 WEIR_TEST(an_upgrade_goes_through_a_tunnel),
+                WEIR_TEST(the_stream_of_an_upgrade_knows_the_server),
                 WEIR_TEST(the_environment_is_read_when_it_is_asked_for), /* first: the log has a limit for each place */
                 WEIR_TEST(texts_that_cannot_be_read_are_refused),
                 WEIR_TEST(hosts_are_found_in_the_list),
