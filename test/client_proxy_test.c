@@ -246,8 +246,9 @@ sessions_of_tls_are_resumed(void)
 static void
 an_answer_may_come_slowly_and_behind_others(void)
 {
-        static const char *const answers[] = {OPENED, "HTTP/1.0 299\r\nContent-Length: 7\r\nX: y\r\n\r\n",
-                                              "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Hints\r\nA: b\r\n\r\n" OPENED};
+        static const char *const answers[] = {
+                OPENED, "HTTP/1.0 299\r\nContent-Length: 7\r\nX: y\r\n\r\n",
+                "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Hints\r\nA: b\r\n\r\nHTTP/1.1 200 OK\r\n\r\n"};
 
         begin_proxied("http", "");
         for (size_t i = 0; i < 2 * (sizeof answers / sizeof *answers); i++) {
@@ -505,7 +506,7 @@ a_cancel_closes_the_way(void)
                         if (step >= OPEN && is_socks)
                                 http_peer_send_bytes(&peer, "\005\000\000\001\000\000\000\000\000\000", 10);
                         else if (step >= OPEN)
-                                http_peer_send(&peer, OPENED + 2);
+                                http_peer_send(&peer, &OPENED[2]);
                         if (step >= SHAKEN)
                                 CU_ASSERT_TRUE(secure(&peer));
                         settle();
