@@ -3,6 +3,7 @@
  * Threads: the owner of the call's poller; it stays there.
  * Locks:   none of its own; in the queue of its origin that one's lock. */
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -36,6 +37,7 @@ be_over(struct weir_http_call *self, int status)
         atomic_store_explicit(&self->is_over, true, memory_order_relaxed);
         self->status = status;
         clear_alarm(self);
+        weir__http_call_end_stage(&self->call);
         if (status && !self->has_head && self->origin)
                 weir__branch_count(branch_of(self), WEIR__CLIENT_FAILED);
         weir__target_report(&self->target, weir__target_outcome(status, self->has_head ? self->call.received->status : 0));
@@ -150,7 +152,18 @@ ended(struct weir__http_call *call, int status, bool may_replay)
         weir__call_drop(self);
 }
 
+static struct weir__trace_flow *
+trace(struct weir__http_call *call, char *name, size_t room)
+{
+        struct weir_http_call *self = weir__call_of(call);
+        const struct weir__origin *origin = self->origin;
+
+        snprintf(name, room, "%s %s", self->draft.method, origin->name);
+        return NULL; /* its tasks may be in several series */
+}
+
 static const struct weir__http_call_ops call_ops = {
+        .trace = trace,
         .started = started,
         .head = take_head,
         .body = take_body,

@@ -2,11 +2,13 @@
  *
  * Threads: the owner of the request's poller. */
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "client/request/request.h"
 #include "client/wire/wire.h"
+#include "factory/task/series.h"
 
 #define ROUND 4096 /* bytes of a body that grows */
 
@@ -212,5 +214,15 @@ ended(struct weir__http_call *call, int status, bool may_replay)
                 weir__request_ended(request, status, may_replay);
 }
 
+static struct weir__trace_flow *
+trace(struct weir__http_call *call, char *name, size_t room)
+{
+        struct weir__request *request = weir__request_of_call(call);
+        const struct weir__origin *origin = request->origin;
+
+        snprintf(name, room, "%s %s", request->draft.method, origin ? origin->name : "");
+        return weir__series_trace_flow(request->io.task.series);
+}
+
 const struct weir__http_call_ops weir__request_call_ops = {
-        .started = started, .head = take_head, .body = take_body, .ended = ended};
+        .trace = trace, .started = started, .head = take_head, .body = take_body, .ended = ended};

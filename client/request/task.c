@@ -252,6 +252,7 @@ settle(struct weir__io_task *io, int verdict)
                 request->body[request->body_size] = '\0';
         if (request->seeker.failure)
                 weir__http_call_set_stage(&request->call, request->seeker.stage);
+        weir__http_call_end_stage(&request->call);
         if (request->is_second)
                 weir__hedge_settle(request, verdict);
         else

@@ -7,6 +7,7 @@
 #include <weir/http_client.h>
 
 #include "kernel/memory/memory.h"
+#include "kernel/observe/trace.h"
 #include "net/transport/output.h"
 #include "protocol/message/received.h"
 
@@ -25,6 +26,8 @@ struct weir__http_call_ops {
         /* It has left its connection: 0 if the response is complete.  `may_replay`: nothing has come, and the connection was used
          * before. */
         void (*ended)(struct weir__http_call *call, int status, bool may_replay);
+        /* Its name in traces, and the series that it is in; NULL: none. */
+        struct weir__trace_flow *(*trace)(struct weir__http_call *call, char *name, size_t room);
 };
 
 struct weir__http_call {
@@ -43,16 +46,31 @@ struct weir__http_call {
         struct weir__received *received; /* weir__free; or NULL */
         uint32_t max_head;
         uint8_t stage; /* enum weir_http_stage; a dump may look */
+        struct weir__trace_stage traced;
 
         /* Durations, and the instant at which all of it must be over. */
         weir_nsec send_limit, first_byte_limit, between_limit, late_at;
 };
 
+/* Its stage ends now, and another begins. */
+void weir__http_call_trace(struct weir__http_call *call) __attribute__((cold));
+
 /* A dump may look at it. */
 static inline void
 weir__http_call_set_stage(struct weir__http_call *call, enum weir_http_stage stage)
 {
+        if (weir__trace_is_on())
+                weir__http_call_trace(call);
         __atomic_store_n(&call->stage, (uint8_t)stage, __ATOMIC_RELAXED);
+}
+
+/* It is over: no stage begins. */
+static inline void
+weir__http_call_end_stage(struct weir__http_call *call)
+{
+        if (call->traced.session)
+                weir__http_call_trace(call);
+        call->traced.session = 0;
 }
 
 static inline void

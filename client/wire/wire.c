@@ -288,6 +288,17 @@ static const struct weir__holder_ops holder_ops = {.go_on = go_on, .written = wr
 /* -- calls -- */
 
 void
+weir__http_call_trace(struct weir__http_call *call)
+{
+        static const char *const names[] = {"queued",  "resolving", "connecting", "handshake",
+                                            "sending", "waiting",   "receiving",  NULL};
+        char name[128] = "";
+        struct weir__trace_flow *flow = call->ops->trace(call, name, sizeof name);
+
+        weir__trace_next_stage(&call->traced, names[call->stage], name, flow);
+}
+
+void
 weir__wire_start(struct weir__wire *wire, struct weir__http_call *call)
 {
         struct weir__transport *transport = transport_of(wire);

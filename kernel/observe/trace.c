@@ -28,7 +28,7 @@ struct weir__trace_rings weir__trace_rings = {.lock = WEIR__LOCK_INITIALIZER(WEI
 _Atomic(weir__trace_poller_fn *) weir__trace_poller;
 
 static _Thread_local struct weir__trace_ring *own;
-static _Atomic uint32_t last_series;
+static _Atomic uint32_t last_series, last_stage;
 
 static unsigned
 session_now(void)
@@ -309,4 +309,37 @@ weir__trace_note(const char *what, const char *unit, int64_t number)
                                               .number = number,
                                               .poller = -1};
         end_record();
+}
+
+static void
+record_stage(struct weir__trace_stage *stage, const char *ended, const char *name, struct weir__trace_flow *flow)
+{
+        weir_nsec now = weir__clock_now();
+        struct weir__trace_record *record = begin_record(stage->session);
+
+        if (!record)
+                return;
+        while (!stage->number) /* after 2^32 of them */
+                stage->number = atomic_fetch_add_explicit(&last_stage, 1, memory_order_relaxed) + 1;
+        *record = (struct weir__trace_record){.type = WEIR__TRACE_STAGE,
+                                              .track = own->track,
+                                              .at = stage->began,
+                                              .until = now,
+                                              .kind = ended,
+                                              .number = stage->number,
+                                              .series = flow ? number_of(flow) : 0,
+                                              .poller = -1};
+        copy_name(record, name, (int)strlen(name));
+        end_record();
+}
+
+void
+weir__trace_next_stage(struct weir__trace_stage *stage, const char *ended, const char *name, struct weir__trace_flow *flow)
+{
+        unsigned session = session_now();
+
+        if (ended && session && stage->session == session)
+                record_stage(stage, ended, name, flow);
+        stage->session = session;
+        stage->began = weir__clock_now();
 }

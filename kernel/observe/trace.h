@@ -18,7 +18,8 @@ extern _Atomic unsigned weir__trace_session;
 typedef int weir__trace_poller_fn(void);
 extern _Atomic(weir__trace_poller_fn *) weir__trace_poller;
 
-static inline bool weir__trace_is_on(void)
+static inline bool
+weir__trace_is_on(void)
 {
         return __builtin_expect(atomic_load_explicit(&weir__trace_session, memory_order_relaxed) != 0, 0);
 }
@@ -75,11 +76,24 @@ uint32_t weir__trace_track(void);
 /* An event with a number of things: "steals", "jobs", 3.  Both texts are constant. */
 void weir__trace_note(const char *what, const char *unit, int64_t number) __attribute__((cold));
 
-static inline void weir__trace_mark(const char *what, const char *unit, int64_t number)
+static inline void
+weir__trace_mark(const char *what, const char *unit, int64_t number)
 {
         if (weir__trace_is_on())
                 weir__trace_note(what, unit, number);
 }
+
+/* A stage of something that waits, such as a request: it lasts while its thread runs other things.  All zero at first.  One thread
+ * at a time. */
+struct weir__trace_stage {
+        weir_nsec began;
+        unsigned session; /* 0: none has begun */
+        uint32_t number;  /* of the thing in traces */
+};
+
+/* The stage `ended` is over; NULL: none is, and nothing is written.  The next one begins now.  `name` is the thing's. */
+void weir__trace_next_stage(struct weir__trace_stage *stage, const char *ended, const char *name, struct weir__trace_flow *flow)
+        __attribute__((cold));
 
 /* The thread ends, so another thread may have its ring. */
 void weir__trace_leave(void);

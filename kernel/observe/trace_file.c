@@ -226,6 +226,23 @@ put_note(const struct weir__trace_record *record)
         put("}}");
 }
 
+/* Both ends of a stage.  Stages of one thing have its number, by which viewers put them into one row. */
+static void
+put_stage(const struct weir__trace_record *record)
+{
+        for (const char *phase = "be"; *phase; phase++) {
+                begin_event(*phase, record->track);
+                put_time(",\"ts\":", *phase == 'b' ? record->at : record->until);
+                put_number(",\"cat\":\"stage\",\"id\":", record->number);
+                put(",\"name\":\"");
+                put(record->kind);
+                put(" ");
+                put_name(record);
+                put("\"");
+                put_arguments(record);
+        }
+}
+
 static void
 put_record(const struct weir__trace_record *record)
 {
@@ -237,6 +254,7 @@ put_record(const struct weir__trace_record *record)
         case WEIR__TRACE_TRACK: put_track(record); break;
         case WEIR__TRACE_SLICE: put_slice(record); break;
         case WEIR__TRACE_NOTE: put_note(record); break;
+        case WEIR__TRACE_STAGE: put_stage(record); break;
         }
 }
 

@@ -13,6 +13,7 @@ enum weir__trace_type {
         WEIR__TRACE_TRACK, /* the name of a thread that is new in this trace */
         WEIR__TRACE_SLICE,
         WEIR__TRACE_NOTE,
+        WEIR__TRACE_STAGE,
 };
 
 /* An event: two cache lines.  The second one is its name. */
@@ -29,7 +30,7 @@ struct weir__trace_record {
                         uint32_t from_track;
                         int32_t status;
                 };
-                int64_t number; /* of a note */
+                int64_t number; /* of a note, or a stage */
         };
         uint32_t track, series; /* series 0: in none */
         int16_t poller;         /* -1: none */
@@ -63,10 +64,10 @@ struct weir__trace_ring {
 };
 
 struct weir__trace_rings {
-        struct weir__lock lock;                    /* a leaf */
-        _Atomic(struct weir__trace_ring *) first;  /* only grows, under the lock */
-        _Atomic uint64_t lost;                     /* events of threads that got no ring */
-        _Atomic unsigned wanted;                   /* a futex; 1: a ring is half full, or the trace ends; the writer sets 0 */
+        struct weir__lock lock;                   /* a leaf */
+        _Atomic(struct weir__trace_ring *) first; /* only grows, under the lock */
+        _Atomic uint64_t lost;                    /* events of threads that got no ring */
+        _Atomic unsigned wanted;                  /* a futex; 1: a ring is half full, or the trace ends; the writer sets 0 */
 };
 
 extern struct weir__trace_rings weir__trace_rings;

@@ -371,6 +371,7 @@ new_connect(const char *address, weir_tls *tls, const char *name, int fault, wei
         connect->tls = weir_tls_ref(tls);
         connect->is_secure = tls;
         int wrong = read_address(connect, address);
+        connect->stages.name = connect->text;
         wrong = wrong ? wrong : set_name(connect, name);
         if (wrong == -ENOMEM) {
                 weir_task_dismiss(&connect->io.task);

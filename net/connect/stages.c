@@ -49,11 +49,22 @@ run(struct weir__work *work)
 
 static const struct weir__work_ops limit_ops = {.run = run};
 
+static __attribute__((cold)) void
+trace(struct weir__stages *stages)
+{
+        static const char *const names[WEIR__CONNECT_STAGES] = {"resolving", "connecting", "handshake"};
+
+        weir__trace_next_stage(&stages->traced, names[stages->now], stages->name, NULL);
+}
+
 int
 weir__stages_enter(struct weir__stages *stages, enum weir__connect_stage stage, unsigned poller)
 {
         if (stages->stage)
                 atomic_store_explicit(stages->stage, (uint8_t)stage, memory_order_relaxed);
+        if (weir__trace_is_on())
+                trace(stages);
+        stages->now = (uint8_t)stage;
         if (!stages->has_limits)
                 return 0;
         if (!stages->limit) {
@@ -74,6 +85,9 @@ weir__stages_end(struct weir__stages *stages)
 {
         struct weir__stage_limit *limit = stages->limit;
 
+        if (weir__trace_is_on())
+                trace(stages);
+        stages->traced.session = 0;
         stages->limit = NULL;
         if (!limit)
                 return;

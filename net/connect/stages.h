@@ -4,16 +4,20 @@
 
 #include <stdbool.h>
 
+#include "kernel/observe/trace.h"
 #include "net/connect/connect.h"
 
 struct weir__stage_limit;
 
-/* All fields but the first are zero at first. */
+/* All fields are zero at first, but `late` and `name`. */
 struct weir__stages {
         void (*late)(struct weir__stages *stages); /* the limit of the stage has passed: -ETIMEDOUT.  Or the runtime ends */
         bool has_limits;
         weir_nsec limits[WEIR__CONNECT_STAGES];
         _Atomic uint8_t *stage;
+        const char *name; /* for traces */
+        struct weir__trace_stage traced;
+        uint8_t now;                     /* enum weir__connect_stage */
         struct weir__stage_limit *limit; /* or NULL */
 };
 
