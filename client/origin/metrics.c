@@ -1,10 +1,11 @@
-/* client/origin/metrics.c: the counts of clients and origins, for weir/metrics.h.
+/* client/origin/metrics.c: the counts of clients and origins, for weir/metrics.h and the page of flows.
  *
  * Threads: any.
  * Locks:   that of the list of clients, and within it those of their tables, while the origins are copied.  Nothing is written
  *          meanwhile.
  *
  * A client is named by its number; 1 is the first that was made. */
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,6 +13,7 @@
 #include "client/origin/metrics.h"
 #include "client/origin/origin.h"
 #include "kernel/observe/exposition.h"
+#include "kernel/observe/status.h"
 
 static struct weir__lock listing = WEIR__LOCK_INITIALIZER(WEIR__RANK_NAMES);
 static struct weir__list clients; /* guarded by listing */
@@ -69,6 +71,14 @@ copy(struct rows *rows)
         weir__unlock(&listing);
 }
 
+static void
+drop(struct rows *rows)
+{
+        for (size_t i = 0; i < rows->count; i++)
+                free(rows->all[i].origin);
+        free(rows->all);
+}
+
 /* -- text -- */
 
 static void
@@ -110,10 +120,56 @@ write_clients(struct weir__sink *sink)
         copy(&rows);
         for (size_t i = 0; i < sizeof names / sizeof *names && rows.count && !rows.is_short; i++)
                 write_name(sink, &rows, names[i].name, names[i].type, names[i].help, names[i].at);
-        for (size_t i = 0; i < rows.count; i++)
-                free(rows.all[i].origin);
-        free(rows.all);
+        drop(&rows);
 }
+
+/* -- the page of flows -- */
+
+/* Those for which most requests wait come first. */
+static int
+compare(const void *one, const void *other)
+{
+        const struct weir__origin_counts *left = &((const struct row *)one)->counts,
+                                         *right = &((const struct row *)other)->counts;
+
+        if (left->waiting != right->waiting)
+                return left->waiting < right->waiting ? 1 : -1;
+        return left->connections < right->connections ? 1 : left->connections > right->connections ? -1 : 0;
+}
+
+static bool
+show(const struct row *row, weir__status_row_fn *fn, void *context)
+{
+        char connections[24], idle[24], waiting[24], requests[24], failed[24];
+
+        snprintf(connections, sizeof connections, "%llu", (unsigned long long)row->counts.connections);
+        snprintf(idle, sizeof idle, "%llu", (unsigned long long)row->counts.idle);
+        snprintf(waiting, sizeof waiting, "%llu", (unsigned long long)row->counts.waiting);
+        snprintf(requests, sizeof requests, "%llu", (unsigned long long)row->counts.of[WEIR__CLIENT_REQUESTS]);
+        snprintf(failed, sizeof failed, "%llu", (unsigned long long)row->counts.of[WEIR__CLIENT_FAILED]);
+        return fn((const char *const[]){row->origin, connections, idle, waiting, requests, failed}, context);
+}
+
+static int
+walk(weir__status_row_fn *fn, void *context)
+{
+        struct rows rows = {.count = 0};
+
+        copy(&rows);
+        if (rows.count)
+                qsort(rows.all, rows.count, sizeof *rows.all, compare);
+        for (size_t i = 0; i < rows.count && !show(&rows.all[i], fn, context); i++)
+                ;
+        int failed = rows.is_short ? -ENOMEM : 0;
+        drop(&rows);
+        return failed;
+}
+
+static const struct weir__status_table table = {
+        .title = "origins of clients",
+        .columns = {"Origin", "Connections", "Idle", "Waiting", "Requests", "Failed"},
+        .walk = walk,
+};
 
 /* -- the list -- */
 
@@ -121,6 +177,7 @@ void
 weir__client_list(struct weir_client *client)
 {
         weir__expose_add(write_clients);
+        weir__status_add(&table);
         weir__lock(&listing);
         client->number = ++made;
         weir__list_append(&clients, &client->listed);

@@ -6,7 +6,8 @@
  * It may also be the handler of a server of its own.  A path that ends in /metrics gets the text of
  * weir_metrics_write (weir/metrics.h). A path that ends in /debug/flows gets a page for people: all
  * series, tasks, callbacks and functions that are alive, how old they are and what they wait for.
- * In each part the ones that have waited longest come first.  Every other path gets a 404.
+ * In each part the ones that have waited longest come first.  Below are the counts of the resolver
+ * (weir/resolve.h) and of the origins of clients (weir/http_client.h).  Every other path gets a 404.
  *
  * The page.  ?limit= is roughly the maximum number of rows in each part: 1 to 10,000, by default
  * 500. ?find= shows only flows with that text in the name of one of their tasks, or in what it

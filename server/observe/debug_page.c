@@ -14,11 +14,14 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <weir/resolve.h>
+
 #include "factory/inspect/debug.h"
 #include "factory/sync/guard.h"
 #include "kernel/base/list.h"
 #include "kernel/data/duration.h"
 #include "kernel/data/visible.h"
+#include "kernel/observe/status.h"
 
 #define DEEPEST 12 /* deeper records are not indented further */
 
@@ -469,6 +472,78 @@ put_section(struct weir__sink *sink, const struct page *page, unsigned index)
         weir__sink_text(sink, "</table>\n");
 }
 
+/* -- names, and tables of others -- */
+
+static void
+put_names(struct weir__sink *sink)
+{
+        struct weir_resolver_stats stats;
+        char texts[6][NUMBER_SIZE];
+
+        weir_resolver_stats(&stats);
+        if (stats.misses + stats.hits == 0)
+                return;
+        weir__sink_printf(sink,
+                          "<h2>names</h2>\n<p>%s kept · %s look-ups, of which %s under way and %s failed · %s answers from those "
+                          "kept · %s waits for a look-up under way</p>\n",
+                          number(texts[0], stats.entries), number(texts[1], stats.misses), number(texts[2], stats.running),
+                          number(texts[3], stats.failures), number(texts[4], stats.hits), number(texts[5], stats.joined));
+}
+
+struct table {
+        const struct page *page;
+        const struct weir__status_table *what;
+        struct weir__sink *sink;
+        size_t rows; /* with the text that is looked for */
+};
+
+static void
+put_table_head(const struct table *table)
+{
+        weir__sink_printf(table->sink, "<h2>%s</h2>\n<table><thead><tr>", table->what->title);
+        for (unsigned i = 0; i < WEIR__STATUS_COLUMNS && table->what->columns[i]; i++)
+                weir__sink_printf(table->sink, "<th%s>%s", i ? " class=short" : "", table->what->columns[i]);
+        weir__sink_text(table->sink, "</thead>\n");
+}
+
+static bool
+put_table_row(const char *const cells[WEIR__STATUS_COLUMNS], void *context)
+{
+        struct table *table = context;
+        const struct page *page = table->page;
+
+        if (page->find_size && !strstr(cells[0], page->find))
+                return false;
+        if (table->rows++ == 0)
+                put_table_head(table);
+        if (table->rows > page->limit) {
+                weir__sink_printf(table->sink, "<tbody><tr><td colspan=%d class=note>and more</tbody>\n", WEIR__STATUS_COLUMNS);
+                return true;
+        }
+        weir__sink_text(table->sink, "<tbody><tr><td><bdi class=name>");
+        put_text(table->sink, cells[0], strlen(cells[0]));
+        weir__sink_text(table->sink, "</bdi>");
+        for (unsigned i = 1; i < WEIR__STATUS_COLUMNS && table->what->columns[i]; i++)
+                put_cell(table->sink, table->what->columns[i], "short", "", cells[i]);
+        weir__sink_text(table->sink, "</tbody>\n");
+        return false;
+}
+
+static void
+put_tables(struct weir__sink *sink, const struct page *page)
+{
+        struct table table = {.page = page, .sink = sink};
+
+        for (unsigned i = 0; (table.what = weir__status_at(i)); i++) {
+                table.rows = 0;
+                int failed = table.what->walk(put_table_row, &table);
+                if (table.rows)
+                        weir__sink_text(sink, "</table>\n");
+                if (failed)
+                        weir__sink_text(sink, "<p class=cut>Out of memory: something is left out.</p>\n");
+        }
+}
+
 int
 weir__debug_page(struct weir__sink *sink, const struct weir__debug_question *question)
 {
@@ -483,6 +558,8 @@ weir__debug_page(struct weir__sink *sink, const struct weir__debug_question *que
                 weir__deadlock_find(put_deadlock, sink);
                 for (unsigned i = 0; i < WEIR__DEBUG_SECTIONS; i++)
                         put_section(sink, &page, i);
+                put_names(sink);
+                put_tables(sink, &page);
                 weir__sink_printf(sink, "<script nonce=\"%016llx\">%s</script>\n</body></html>\n",
                                   (unsigned long long)question->nonce, script);
         }
