@@ -4,9 +4,9 @@
  *
  *     proxy [quick] [part of a case's name]
  *
- * The proxy is a process on the first CPU, with one thread that works.  Load and backend are processes on the last one, bare loops
- * of epoll, whose responses are ready in memory.  All connections are kept.  The proxies take turns within each round, in an order
- * that changes.
+ * The proxy is a process on the first CPU, with one thread that works.  Load and backend are processes on the last one, bare
+ * loops of epoll, whose responses are ready in memory.  All connections are kept.  The proxies take turns within each round, in
+ * an order that changes.
  *
  * Threads: one; weir's proxy has its own. */
 #include <errno.h>

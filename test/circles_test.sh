@@ -100,4 +100,4 @@ found=$(check "$proof" "$proof" kernel=6 factory=6 server=1 || true)
         exit 1
 }
 
-check "$build/CMakeFiles/weir_objects.dir" "$source" kernel=2 factory=3 io=1 net=3 client=4 server=1 proxy=1 protocol=1
+check "$build/CMakeFiles/weir_objects.dir" "$source" kernel=2 factory=3 io=1 net=3 client=5 server=1 proxy=1 protocol=1

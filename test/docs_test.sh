@@ -22,7 +22,7 @@ def anchors(page):
 declared = set()
 for header in glob.glob("include/weir/*.h"):
     declared |= set(re.findall(r"\bweir_\w+", open(header, encoding="utf-8").read()))
-for source in glob.glob("server/**/*.c", recursive=True):
+for source in glob.glob("server/**/*.c", recursive=True) + glob.glob("client/**/*.c", recursive=True):
     declared |= set(re.findall(r'"(weir_\w+)', open(source, encoding="utf-8").read()))
 for page in sys.argv[1:]:
     text = open(page, encoding="utf-8").read()

@@ -30,7 +30,7 @@ rooms_of() {
         io) echo 'base file process' ;;
         protocol) echo 'text route message field coding' ;;
         net) echo 'transport datagram upstream resolve stream connect listen serve protocol' ;;
-        client) echo 'cookies form tunnel origin wire request call' ;;
+        client) echo 'cookies form tunnel origin wire draft request call' ;;
         server) echo 'base observe exchange connection operate' ;;
         proxy) echo 'forward' ;;
         esac

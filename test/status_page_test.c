@@ -1,5 +1,5 @@
-/* test/status_page_test.c: what the page of flows shows besides flows: the cache of names, the origins of clients, tables of other
- * rooms.  A client asks the page of its own process. */
+/* test/status_page_test.c: what the page of flows shows besides flows: the cache of names, the origins of clients, tables of
+ * other rooms.  A client asks the page of its own process. */
 #include <errno.h>
 
 #include <weir/http_debug.h>

@@ -10,8 +10,8 @@
 #include <weir/http_call.h>
 
 #include "client/origin/origin.h"
-#include "client/request/draft.h"
-#include "client/request/target.h"
+#include "client/draft/draft.h"
+#include "client/draft/target.h"
 #include "client/wire/call.h"
 #include "io/base/io_task.h"
 #include "kernel/loop/deadlines.h"

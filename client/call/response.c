@@ -7,7 +7,7 @@
 #include <weir/runtime.h>
 
 #include "client/call/call.h"
-#include "client/request/words.h"
+#include "client/draft/words.h"
 
 int
 weir_http_call_status(const weir_http_call *self)

@@ -9,9 +9,9 @@
 #define WEIR_CLIENT_REQUEST_H
 
 #include "client/origin/origin.h"
-#include "client/request/draft.h"
+#include "client/draft/draft.h"
 #include "client/request/hedge.h"
-#include "client/request/target.h"
+#include "client/draft/target.h"
 #include "client/wire/call.h"
 #include "io/base/io_task.h"
 #include "protocol/coding/decoder.h"

@@ -8,7 +8,7 @@
 #include <weir/runtime.h>
 
 #include "client/request/request.h"
-#include "client/request/words.h"
+#include "client/draft/words.h"
 
 int
 weir_http_response_status(const weir_task *task)

@@ -83,8 +83,8 @@ weir__trace_mark(const char *what, const char *unit, int64_t number)
                 weir__trace_note(what, unit, number);
 }
 
-/* A stage of something that waits, such as a request: it lasts while its thread runs other things.  All zero at first.  One thread
- * at a time. */
+/* A stage of something that waits, such as a request: it lasts while its thread runs other things.  All zero at first.  One
+ * thread at a time. */
 struct weir__trace_stage {
         weir_nsec began;
         unsigned session; /* 0: none has begun */

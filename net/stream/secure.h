@@ -21,7 +21,8 @@ struct weir_tls {
 struct weir_stream;
 
 /* Gives a stream TLS, within that which it has; the handshake is to follow.  A client resumes a session of that name at that
- * address, which is any text; NULL: the peer's.  Result: 0; the fault of the settings; -EINVAL for a bad name; -ENOMEM.  Owner. */
+ * address, which is any text; NULL: the peer's.  Owner.
+ * Result: 0; the fault of the settings; -EINVAL for a bad name; -ENOMEM. */
 int weir__stream_secure(struct weir_stream *stream, struct weir_tls *tls, const char *name, const char *address);
 
 /* The settings of "tls:" addresses, with a reference; NULL when out of memory.  Reads files when it is asked for the first time:

@@ -5,7 +5,7 @@ The source is read without regard to conditions, so what is found may be too muc
 import glob
 import re
 
-ROOMS = ("kernel", "factory", "io", "protocol", "net", "client", "server", "include/weir")
+ROOMS = ("kernel", "factory", "io", "protocol", "net", "client", "server", "proxy", "include/weir")
 # The type on the line above the name or on the same line, parameters without an empty line among them, and a body up to a brace
 # at the beginning of a line.
 FUNCTION = re.compile(r"^(?P<head>(?:[\w \t*]|__attribute__\(\([^{};\n]*?\)\))*?(?:\n|[ *]))??"

@@ -484,8 +484,8 @@ put_names(struct weir__sink *sink)
         if (stats.misses + stats.hits == 0)
                 return;
         weir__sink_printf(sink,
-                          "<h2>names</h2>\n<p>%s kept · %s look-ups, of which %s under way and %s failed · %s answers from those "
-                          "kept · %s waits for a look-up under way</p>\n",
+                          "<h2>names</h2>\n<p>%s kept · %s look-ups, of which %s under way and %s failed · "
+                          "%s answers from those kept · %s waits for a look-up under way</p>\n",
                           number(texts[0], stats.entries), number(texts[1], stats.misses), number(texts[2], stats.running),
                           number(texts[3], stats.failures), number(texts[4], stats.hits), number(texts[5], stats.joined));
 }

@@ -1,6 +1,6 @@
 #!/bin/sh
 # Checks with spin the models of the timer protocol, of the lock below it, of the end of series, of selects, of the hand-over of
-# pollers, of the executor's sleep and of shutdown.
+# pollers, of the executor's sleep, of shutdown and of the client's connections.
 #
 #   check.sh [MODEL.pml ...]
 #
@@ -87,7 +87,7 @@ cd "$scratch" || exit 1
 
 # All of them, the longest first.
 if [ $# -eq 0 ]; then
-        set -- cancel.pml handover.pml ticker.pml wait.pml wakeup.pml select.pml roots.pml promise.pml executor.pml nest.pml timer.pml \
+        set -- pool.pml cancel.pml handover.pml ticker.pml wait.pml wakeup.pml select.pml roots.pml promise.pml executor.pml nest.pml timer.pml \
                 ids.pml lock.pml watch.pml fd.pml
         [ $# -eq "$(ls "$here"/*.pml | wc -l)" ] || {
                 echo "check.sh: a model of test/model is not in its list" >&2

@@ -1,7 +1,7 @@
-/* client/request/draft.c: a request before it goes out.
+/* client/draft/draft.c: a request before it goes out.
  *
  * Threads: its owner. */
-#include "client/request/draft.h"
+#include "client/draft/draft.h"
 
 #include <errno.h>
 #include <stdio.h>

@@ -1,7 +1,7 @@
-/* client/request/words.c: what has gone wrong, in words.
+/* client/draft/words.c: what has gone wrong, in words.
  *
  * Threads: any. */
-#include "client/request/words.h"
+#include "client/draft/words.h"
 
 #include <errno.h>
 #include <stdio.h>

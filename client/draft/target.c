@@ -1,7 +1,7 @@
-/* client/request/target.c: where a request goes.
+/* client/draft/target.c: where a request goes.
  *
  * Threads: its owner. */
-#include "client/request/target.h"
+#include "client/draft/target.h"
 
 #include <errno.h>
 #include <string.h>

@@ -1,4 +1,4 @@
-/* client/request/draft.h: a request before it goes out: its method, its URL, its fields; then its head. */
+/* client/draft/draft.h: a request before it goes out: its method, its URL, its fields; then its head. */
 #ifndef WEIR_CLIENT_DRAFT_H
 #define WEIR_CLIENT_DRAFT_H
 

@@ -1,9 +1,9 @@
-/* client/request/target.h: where a request goes: the host of its URL, or a member of the upstream of that name. */
+/* client/draft/target.h: where a request goes: the host of its URL, or a member of the upstream of that name. */
 #ifndef WEIR_CLIENT_TARGET_H
 #define WEIR_CLIENT_TARGET_H
 
 #include "client/origin/origin.h"
-#include "client/request/draft.h"
+#include "client/draft/draft.h"
 #include "net/upstream/upstream.h"
 
 #define WEIR__TARGET_TRIES 3                        /* members that a request is sent to, at most, when connects fail */

@@ -1,8 +1,8 @@
-/* client/request/words.h: what has gone wrong, in words. */
+/* client/draft/words.h: what has gone wrong, in words. */
 #ifndef WEIR_CLIENT_WORDS_H
 #define WEIR_CLIENT_WORDS_H
 
-#include "client/request/draft.h"
+#include "client/draft/draft.h"
 #include "client/wire/call.h"
 
 /* "GET https://host/path: ...".  `problem`: that of a connect; or NULL.
