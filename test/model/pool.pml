@@ -1,8 +1,8 @@
 /* test/model/pool.pml: who gets a connection of an origin: client/origin/pool.c.
  *
  * Two pollers and three requests, one of which stays on its poller; LIMIT connections.  A connection that was used is put back or
- * ends.  The server may once close an idle one, or refuse one.  One request may be cancelled at any time.  A poller takes its work
- * in any order.
+ * ends.  The server may once close an idle one, or refuse one.  One request may be cancelled at any time.  A poller takes its
+ * work in any order.
  *
  * Each request must end, and what is counted must be true then. */
 
