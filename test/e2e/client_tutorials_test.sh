@@ -1,5 +1,5 @@
 #!/bin/bash
-# tutorial/23-get, 24-first-two and 25-download, which ask other tutorials.
+# tutorial/23-get, 24-first-two, 25-download and 26-reverse-proxy, which ask other tutorials.
 set -uo pipefail
 . "$(dirname "$0")/lib.sh"
 
