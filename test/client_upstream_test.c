@@ -378,8 +378,8 @@ a_replay_goes_to_another_member_when_its_own_is_gone(void)
         ask(&seen);
         const char *request = http_peer_has(&peers[0]);
         int first = *request ? 0 : 1;
+        shut_door((unsigned)first); /* before the client hears of the end */
         http_peer_finish(&peers[first]);
-        shut_door((unsigned)first);
         settle();
         HAS(http_peer_request(&peers[!first]), "GET / ");
         reply(!first, OK_WORD);

@@ -8,8 +8,6 @@
  * which the first, the alarm and the second have a reference to.
  *
  * Source:  Dean and Barroso, The Tail at Scale, 2013. */
-#include "client/request/hedge.h"
-
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>

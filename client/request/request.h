@@ -10,7 +10,6 @@
 
 #include "client/origin/origin.h"
 #include "client/draft/draft.h"
-#include "client/request/hedge.h"
 #include "client/draft/target.h"
 #include "client/wire/call.h"
 #include "io/base/io_task.h"
@@ -109,5 +108,26 @@ int weir__request_redirect(struct weir__request *request);       /* makes it the
 int weir__late_set(struct weir__request *request);     /* before it waits.  Result: 0; -ENOMEM; -ESHUTDOWN; -ETIMEDOUT */
 void weir__late_disown(struct weir__request *request); /* under the origin's lock: it was claimed */
 void weir__late_forget(struct weir__request *request); /* it no longer waits, and is the caller's */
+
+/* -- hedge.c: a second attempt at a request that is slow --
+ *
+ *     the first is sent --slow--> the second --complete--> the first has its response
+ *            \--complete--> the second is cut off    \--fails--> the first goes on, or fails
+ *
+ * Both stay on the poller of the first one's connection; all functions are for its owner. */
+
+void weir__hedge_set(struct weir__request *first);    /* it is sent now.  It has none */
+void weir__hedge_forget(struct weir__request *first); /* its head has come, or it seeks anew: no second one begins */
+
+/* The first has ended with that.  Returns whether it waits for the second one, which may do better; weir__request_ended follows
+ * if it does not. */
+bool weir__hedge_holds(struct weir__request *first, int status, bool may_replay);
+
+/* The first is over, with that.  The second one is cut off. */
+void weir__hedge_end(struct weir__request *first, int status);
+
+/* The second is over, and reports to its upstream.  `verdict`: as in `settle`. */
+void weir__hedge_settle(struct weir__request *second, int verdict);
+bool weir__hedge_is_cut(const struct weir__request *second);
 
 #endif
