@@ -37,9 +37,9 @@ write_address(struct identity *identity)
 }
 
 static void
-learn(struct identity *identity, const weir_task *exchange)
+learn(struct identity *identity, const weir_task *exchange, bool was_told)
 {
-        const char *client = weir_http_client_address(exchange);
+        const char *client = was_told ? weir_http_client_address(exchange) : NULL; /* else trust makes no difference */
 
         *identity = (struct identity){.exchange = exchange, .host = weir_http_host(exchange)};
         write_address(identity);
@@ -156,6 +156,9 @@ add_forwarded(weir_http_call *call, const struct identity *identity, enum mode m
 {
         char text[ADDRESS_ROOM + HOST_MAX + 64];
         const char *address = identity->address;
+
+        if (mode == REMOVE)
+                return 0;
         int size = snprintf(text, sizeof text, strchr(address, ':') ? "for=\"[%s]\"" : "for=%s",
                             address[0] ? address : "unknown");
 
@@ -166,11 +169,12 @@ add_forwarded(weir_http_call *call, const struct identity *identity, enum mode m
 }
 
 int
-weir__identity_add(weir_http_call *call, const weir_task *exchange, const struct weir_http_proxy_config *config, const char *via)
+weir__identity_add(weir_http_call *call, const weir_task *exchange, const struct weir_http_proxy_config *config, bool was_told,
+                   const char *via)
 {
         struct identity identity;
 
-        learn(&identity, exchange);
+        learn(&identity, exchange, was_told);
         int failed = add_x_forwarded(call, &identity, mode_of(&identity, config->x_forwarded, WEIR_HTTP_FORWARDING_TRUSTED));
         if (!failed)
                 failed = add_forwarded(call, &identity, mode_of(&identity, config->forwarded, WEIR_HTTP_FORWARDING_REMOVE));

@@ -11,7 +11,7 @@ enum weir__field_kind {
         WEIR__FIELD_DROPPED,    /* of one connection, or of the framing */
         WEIR__FIELD_DATE,
         WEIR__FIELD_HOST,
-        WEIR__FIELD_FORWARDED,
+        WEIR__FIELD_FORWARDED, /* from here on: what proxies tell of the client */
         WEIR__FIELD_X_FORWARDED_FOR,
         WEIR__FIELD_X_FORWARDED_PROTO,
         WEIR__FIELD_X_FORWARDED_HOST,

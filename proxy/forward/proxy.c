@@ -2,7 +2,6 @@
  *
  * Threads: callbacks of the exchange's series. */
 #include <errno.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -103,9 +102,10 @@ static int
 prepare(weir_http_call *call, const weir_task *exchange, const struct weir_http_proxy_config *config, const char *via,
         struct body *body)
 {
-        int failed = weir__fields_copy(call, exchange, config->keep_host);
+        bool tells_of_client;
+        int failed = weir__fields_copy(call, exchange, config->keep_host, &tells_of_client);
 
-        failed = failed ? failed : weir__identity_add(call, exchange, config, via);
+        failed = failed ? failed : weir__identity_add(call, exchange, config, tells_of_client, via);
         if (failed)
                 return failed;
         if (config->limit)
@@ -160,7 +160,7 @@ forward(const struct weir_http_proxy_config *config, weir_task *exchange, weir_c
         if (!forward)
                 return -ENOMEM;
         if (config->via[0])
-                snprintf(forward->via, sizeof forward->via, "1.1 %s", config->via);
+                strcpy(stpcpy(forward->via, "1.1 "), config->via); /* read_config has looked at its size */
         forward->on_response = config->on_response;
         forward->context = config->context;
         forward->is_head = strcmp(weir_http_method(exchange), "HEAD") == 0;
