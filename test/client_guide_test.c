@@ -358,6 +358,68 @@ both_bodies_stream(void)
         end();
 }
 
+/* -- a short body in one task, and a reverse proxy -- */
+
+static void
+take_first(weir_task *first, void *context)
+{
+        struct copy *copy = context;
+        size_t size;
+
+        weir_http_call_data(first, &size);
+        copy->size += size;
+        if (weir_task_status(first) == 0 && weir_http_call_is_last(first) == 0)
+                read_more(weir_series_of(first), copy);
+}
+
+static void
+a_short_body_comes_with_its_head(void)
+{
+        struct copy copy = {.size = 0};
+
+        begin();
+        copy.call = weir_http_call_new(NULL, "GET", url_of("/"));
+        CU_ASSERT_EQUAL(weir_task_run(weir_http_call_first_new(copy.call, take_first, &copy)), 0);
+        CU_ASSERT_EQUAL(copy.size, 6);
+        weir_http_call_unref(copy.call);
+        end();
+}
+
+static int
+add_name(weir_task *exchange, weir_http_call *call, void *context)
+{
+        (void)context;
+        return weir_http_call_set_header(call, "X-Path", weir_http_path(exchange));
+}
+
+static void
+pass_on(weir_task *exchange, void *context)
+{
+        struct weir_http_proxy_config config = WEIR_HTTP_PROXY_CONFIG_DEFAULT;
+
+        (void)context;
+        config.on_request = add_name;
+        if (weir_http_proxy_with(&config, exchange, NULL, base))
+                weir_http_proxy_to(exchange, NULL, base);
+}
+
+static void
+a_request_goes_on(void)
+{
+        char url[64];
+        int shown = 0;
+
+        begin();
+        weir_http_server *proxy = http_server(NULL, pass_on, NULL);
+        snprintf(url, sizeof url, "http://127.0.0.1:%d/", weir_http_server_port(proxy));
+        CU_ASSERT_EQUAL(weir_task_run(weir_http_get_new(url, show, &shown)), 0);
+        CU_ASSERT_EQUAL(shown, 200);
+        weir_client_close_idle(weir_client_default());
+        CU_ASSERT_EQUAL(weir_http_server_stop(proxy, WEIR_SEC(10)), 0);
+        weir_http_server_free(proxy);
+        end();
+}
+
 static void
 a_connection_speaks_another_protocol(void)
 {
@@ -387,6 +449,8 @@ main(void)
                 WEIR_TEST(a_client_has_settings),
                 WEIR_TEST(requests_go_through_a_proxy),
                 WEIR_TEST(both_bodies_stream),
+                WEIR_TEST(a_short_body_comes_with_its_head),
+                WEIR_TEST(a_request_goes_on),
                 WEIR_TEST(a_connection_speaks_another_protocol),
         };
 

@@ -23,7 +23,8 @@ int weir__identity_add(weir_http_call *call, const weir_task *exchange, const st
 
 /* -- fields.c -- */
 
-/* Copies the fields of the request that go on.  *tells_of_client: there are others, for weir__identity_add.  Result: 0; -ENOMEM. */
+/* Copies the fields of the request that go on.  *tells_of_client: there are others, for weir__identity_add.
+ * Result: 0; -ENOMEM. */
 int weir__fields_copy(weir_http_call *call, const weir_task *exchange, bool keep_host, bool *tells_of_client);
 
 #endif
