@@ -442,8 +442,8 @@ static void
 other_upgrades_are_plain_requests(void)
 {
         begin();
-        HAS_NOT(pass("GET / HTTP/1.1\r\nHost: front\r\nConnection: Upgrade, HTTP2-Settings\r\n"
-                     "Upgrade: h2c\r\nHTTP2-Settings: x\r\n\r\n"),
+        HAS_NOT(pass("GET / HTTP/1.1\r\nHost: front\r\nConnection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\n"
+                     "HTTP2-Settings: x\r\n\r\n"),
                 "pgrade");
         CU_ASSERT_TRUE(come_back(OK_WORD));
         HAS(pass(ASKS_UPGRADE), "Upgrade: websocket");

@@ -30,7 +30,7 @@ WEIR_BEGIN
 /* What a proxy does with a field that tells the other server about the client.  A proxy is trusted if it is one of the server's
  * trusted_proxies and has named its client (weir_http_client_address). */
 enum weir_http_forwarding {
-        WEIR_HTTP_FORWARDING_DEFAULT = 0, /* as the config says of the field */
+        WEIR_HTTP_FORWARDING_DEFAULT = 0, /* see struct weir_http_proxy_config */
         WEIR_HTTP_FORWARDING_TRUSTED, /* goes on from what a trusted proxy has sent; what others have sent is replaced */
         WEIR_HTTP_FORWARDING_APPEND,  /* goes on from what anybody has sent */
         WEIR_HTTP_FORWARDING_REPLACE, /* what was sent is replaced */

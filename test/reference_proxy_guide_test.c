@@ -1,0 +1,113 @@
+/* test/reference_proxy_guide_test.c: the examples of the reference for weir/http_proxy.h and for the reads of weir/http_call.h,
+ * and of docs/reverse-proxy.md. */
+#include <stdio.h>
+#include <string.h>
+
+#include <weir/weir.h>
+
+#include "test/http_client.h"
+
+/* -- weir/http_proxy.h -- */
+
+static void
+to_backend(weir_task *exchange, void *client)
+{
+        weir_http_proxy_to(exchange, client, "http://backend/api");
+}
+
+static int
+add_token(weir_task *exchange, weir_http_call *call, void *token)
+{
+        (void)exchange;
+        return weir_http_call_set_header(call, "Authorization", token);
+}
+
+static void
+to_backend_with_token(weir_task *exchange, void *client)
+{
+        struct weir_http_proxy_config config = WEIR_HTTP_PROXY_CONFIG_DEFAULT;
+
+        config.on_request = add_token;
+        config.context = "Bearer 0123";
+        config.limit = WEIR_SEC(10);
+        weir_http_proxy_with(&config, exchange, client, "http://backend");
+}
+
+/* -- weir/http_call.h -- */
+
+static char page[4096];
+
+/* A short response is one task, and a long one is read on. */
+static void
+take(weir_task *read, void *call)
+{
+        size_t size;
+        const char *data = weir_http_call_data(read, &size);
+
+        if (weir_task_status(read))
+                return;
+        snprintf(page + strlen(page), sizeof page - strlen(page), "%.*s", (int)size, data);
+        if (weir_http_call_is_last(read) == 0)
+                weir_series_push(weir_series_of(read), weir_http_call_read_new(call, take, call));
+}
+
+static void
+fetch(const char *url)
+{
+        weir_http_call *call = weir_http_call_new(NULL, "GET", url);
+
+        weir_task_run(weir_http_call_first_new(call, take, call));
+        weir_http_call_unref(call);
+}
+
+/* -- they run -- */
+
+static void
+answer(weir_task *exchange, void *context)
+{
+        const char *token = weir_http_request_header(exchange, "Authorization");
+
+        (void)context;
+        weir_http_reply_printf(exchange, "%s %s", weir_http_path(exchange), token ? token : "none");
+}
+
+static void
+asks(weir_task_fn *handler, const char *expected)
+{
+        weir_http_server *front = http_server(NULL, handler, NULL);
+        char url[64];
+
+        page[0] = '\0';
+        snprintf(url, sizeof url, "http://127.0.0.1:%d/a", weir_http_server_port(front));
+        fetch(url);
+        CU_ASSERT_STRING_EQUAL(page, expected);
+        weir_http_server_stop(front, WEIR_SEC(30));
+        weir_http_server_free(front);
+}
+
+static void
+requests_go_to_the_backend(void)
+{
+        weir_http_server *back = http_server(NULL, answer, NULL);
+        weir_upstream *upstream = weir_upstream_new("backend", NULL);
+        char address[64];
+
+        snprintf(address, sizeof address, "127.0.0.1:%d", weir_http_server_port(back));
+        CU_ASSERT_EQUAL(weir_upstream_add(upstream, address, NULL), 0);
+        asks(to_backend, "/api/a none");
+        asks(to_backend_with_token, "/a Bearer 0123");
+        weir_upstream_unref(upstream);
+        weir_http_server_stop(back, WEIR_SEC(30));
+        weir_http_server_free(back);
+        CU_ASSERT_EQUAL(weir_shutdown(), 0);
+}
+
+int
+main(void)
+{
+        static const struct weir_test tests[] = {
+                WEIR_TEST(requests_go_to_the_backend),
+        };
+
+        return weir_test_main("reference_proxy_guide", tests, sizeof tests / sizeof *tests);
+}
