@@ -1,5 +1,5 @@
 #!/bin/bash
-# tutorial/23-get, 24-first-two, 25-download and 26-reverse-proxy, which ask other tutorials.
+# tutorial/23-get, 24-first-two and 25-download, which ask other tutorials.
 set -uo pipefail
 . "$(dirname "$0")/lib.sh"
 
@@ -38,18 +38,4 @@ expect "what it says" "$(head -n 1 "$work/err")" "the server answers 404"
 "$tutorial/25-download" 2>"$work/err" && fail "it needs no arguments"
 stop_server INT 0
 
-step "26-reverse-proxy"
-start_server 12-file-server bash -c 'exec "$0" "$1" "$site"'
-export backend=${url#http://}
-backend_server=$server
-start_server 26-reverse-proxy bash -c 'exec "$0" "$1" "$backend" 127.0.0.1:1'
-for each in 1 2 3 4; do
-        get "$url/large"
-        [ "$status" = 502 ] && continue # of the second server, which is not there
-        expect "the status of a file" "$status" 200
-        cmp "$site/large" "$work/body" || fail "what comes through the proxy is another file"
-done
-stop_server INT 0
-server=$backend_server
-stop_server INT 0
 exit $failed

@@ -1,5 +1,5 @@
-/* test/client_guide_test.c: the examples of docs/client.md, which quotes them, and of the reference for weir/http_client.h and
- * weir/http_call.h. */
+/* test/reference_client_guide_test.c: the examples of docs/client.md, which quotes them, and of the reference for
+ * weir/http_client.h and weir/http_call.h. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -94,7 +94,7 @@ end(void)
         weir_test_end();
 }
 
-/* -- whole messages -- */
+/* -- weir/http_client.h: whole messages -- */
 
 static void
 show(weir_task *get, void *context)
@@ -279,7 +279,7 @@ a_client_has_settings(void)
         end();
 }
 
-/* -- bodies that stream -- */
+/* -- weir/http_call.h: bodies that stream -- */
 
 struct copy {
         weir_http_call *call;
@@ -454,5 +454,5 @@ main(void)
                 WEIR_TEST(a_connection_speaks_another_protocol),
         };
 
-        return weir_test_main("client_guide", tests, sizeof tests / sizeof *tests);
+        return weir_test_main("reference_client_guide", tests, sizeof tests / sizeof *tests);
 }
