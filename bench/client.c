@@ -236,7 +236,7 @@ run_wait(const void *argument, double values[BENCH_VALUES])
 struct peer {
         const char *name, *program;
         bool is_secure_too, is_only_secure;
-        unsigned form; /* 0: prints the four numbers; 1: wrk; 2: h2load */
+        unsigned form; /* 0: prints the four numbers; 1: wrk; 2: h2load; 3: examples/weir-bench.c */
 };
 
 static const struct peer peers[] = {
@@ -248,6 +248,9 @@ static const struct peer peers[] = {
 #endif
         {"wrk", "/usr/bin/wrk", false, false, 1},
         {"h2load", "/usr/bin/h2load", true, true, 2},
+#ifdef WITH_WEIR_BENCH
+        {"weir-bench", WITH_WEIR_BENCH, true, false, 3},
+#endif
 };
 
 static void
@@ -263,6 +266,10 @@ exec_peer(const struct peer *peer, const struct client_case *what)
         } else if (peer->form == 1) {
                 snprintf(length, sizeof length, "%us", milliseconds / 1000 ? milliseconds / 1000 : 1);
                 execl(peer->program, "wrk", "-t", what->has_all ? "2" : "1", "-c", connections, "-d", length, url, (char *)NULL);
+        } else if (peer->form == 3) {
+                snprintf(length, sizeof length, "%.1f", milliseconds / 1000.0);
+                execl(peer->program, "weir-bench", "-c", connections, "-d", length, what->is_secure ? "-k" : "-mGET", url,
+                      (char *)NULL);
         } else {
                 snprintf(length, sizeof length, "%u", milliseconds / 1000 ? milliseconds / 1000 : 1);
                 execl(peer->program, "h2load", "--h1", "-t", "1", "-c", connections, "-D", length, url, (char *)NULL);
@@ -279,6 +286,14 @@ number_before(const char *text, const char *word)
         while (from && from > text && (from[-1] == ' ' || (from[-1] >= '0' && from[-1] <= '9')))
                 from--;
         return from ? atof(from) : 0;
+}
+
+static double
+number_behind(const char *text, const char *word)
+{
+        const char *at_word = strstr(text, word);
+
+        return at_word ? atof(at_word + strlen(word)) : 0;
 }
 
 static bool
@@ -311,7 +326,8 @@ run_peer(const struct peer *peer, const struct client_case *what, double values[
                 return false;
         if (peer->form == 0)
                 return sscanf(said, "%lf %lf %lf %lf", &values[0], &values[1], &values[2], &values[3]) == 4;
-        values[0] = number_before(said, peer->form == 1 ? " requests in" : " done");
+        values[0] = peer->form == 3 ? number_behind(said, "responses ")
+                                    : number_before(said, peer->form == 1 ? " requests in" : " done");
         values[1] = (double)(usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) * 1e9 +
                     (double)(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) * 1e3;
         values[2] = (double)(bench_now() - began);
@@ -352,6 +368,7 @@ compare(const struct client_case *what)
                 snprintf(ratio, sizeof ratio, "ratio to %s, " CPU, goals[i].peer);
                 bench_goal("weir", what->name, ratio, goals[i].most);
         }
+        bench_ratio("weir-bench", what->is_secure ? "h2load" : "wrk", what->name, CPU);
 }
 
 static void
