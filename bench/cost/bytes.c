@@ -125,5 +125,9 @@ const struct cost_object cost_objects[] = {
          .count = CONNECTIONS,
          .prepare = serve_late,
          .client = open_and_wait},
+        {.name = "idle connection of a client",
+         .count = COST_CLIENT_CONNECTIONS,
+         .prepare = cost_client_prepare_idle,
+         .client = cost_client_step_idle},
         {0},
 };

@@ -205,8 +205,7 @@ run_case(const struct cost_case *is)
         start_library();
         if (is->prepare)
                 is->prepare(is);
-        if (is->client)
-                on_idle = step_client;
+        on_idle = is->client ? step_client : is->peer;
         weir_task_start(is->client ? weir_empty_new(NULL, NULL) : weir_empty_new(on_slice, NULL));
         while (sem_wait(&run.finished))
                 ;
@@ -284,7 +283,8 @@ count_bytes(const struct cost_object *is)
 
 /* -- the command line -- */
 
-static const struct cost_case *const groups[] = {cost_timer_cases, cost_flow_cases, cost_sync_cases, cost_http_cases};
+static const struct cost_case *const groups[] = {cost_timer_cases, cost_flow_cases, cost_sync_cases, cost_http_cases,
+                                                 cost_client_cases};
 #define GROUPS (sizeof groups / sizeof *groups)
 
 static const struct cost_case *

@@ -15,6 +15,7 @@ struct cost_case {
         void (*operation)(size_t index);               /* in a callback; `index` counts within the slice */
         bool (*client)(void); /* in place of `operation`: a step of an HTTP client while the poller has nothing to do.
                                  Returns whether it did something. */
+        bool (*peer)(void);   /* beside `operation`: the same of a server that it asks */
         const void *argument; /* of prepare */
 };
 
@@ -27,7 +28,7 @@ struct cost_object {
         bool (*client)(void);
 };
 
-extern const struct cost_case cost_timer_cases[], cost_flow_cases[], cost_sync_cases[], cost_http_cases[];
+extern const struct cost_case cost_timer_cases[], cost_flow_cases[], cost_sync_cases[], cost_http_cases[], cost_client_cases[];
 extern const struct cost_object cost_objects[];
 
 /* Ends one operation.  Any thread of the library. */
@@ -47,5 +48,11 @@ void cost_http_serve(bool is_delayed);
 int cost_http_connect(void);
 void cost_http_send(int fd);
 bool cost_http_receive(int fd);
+
+/* -- the server of client.c, and clients that keep connections to it, which bytes.c uses as well -- */
+
+void cost_client_prepare_idle(void);
+bool cost_client_step_idle(void);
+#define COST_CLIENT_CONNECTIONS 3000
 
 #endif
