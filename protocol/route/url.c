@@ -63,12 +63,24 @@ keep(char **out, struct weir__url_part part)
 
 #define PORT_SIZE (sizeof ":65535") /* with its NUL */
 
+static char *
+put_port(char *out, int port)
+{
+        char digits[PORT_SIZE], *first = digits + sizeof digits;
+
+        do
+                *--first = (char)('0' + port % 10);
+        while ((port /= 10));
+        *out++ = ':';
+        return mempcpy(out, first, (size_t)(digits + sizeof digits - first));
+}
+
 static const char *
 keep_host(char **out, struct weir__url_part host, int port)
 {
         char *end = mempcpy(*out, host.text, host.size);
 
-        return end_text(out, port >= 0 ? end + snprintf(end, PORT_SIZE, ":%d", port) : end);
+        return end_text(out, port >= 0 ? put_port(end, port) : end);
 }
 
 /* What a request is made of. */
@@ -81,7 +93,7 @@ lay_request(weir_url *url, const struct weir__url_parts *parts, char **out)
                 return;
         url->host_field = keep_host(out, parts->host, url->port == own ? -1 : url->port);
         if (parts->host.size > 0 && url->port >= 0)
-                url->address = keep_host(out, parts->host, url->port);
+                url->address = url->port == own ? keep_host(out, parts->host, url->port) : url->host_field;
         char *end = *out;
         if (parts->path.size == 0)
                 *end++ = '/';
