@@ -142,9 +142,9 @@ const struct cost_case cost_client_cases[] = {
 
 /* -- idle connections --
  *
- * Two rounds, each of twice as many requests as connections are allowed, by a client of its own: a connection stands for each that
- * is allowed, before any of them has its answer.  What requests and dials need is there after the first round, so the second one
- * adds only connections. */
+ * Two rounds, each of twice as many requests as connections are allowed, by a client of its own.  All connections that are allowed
+ * stand before any of them has its answer.  What requests and dials need is there after the first round, so the second one adds
+ * only connections. */
 
 static void begin_round(weir_task *task, void *unused);
 
