@@ -142,7 +142,7 @@ const struct cost_case cost_client_cases[] = {
 
 /* -- idle connections --
  *
- * Two rounds, each of twice as many requests as connections are allowed, by a client of its own.  All connections that are allowed
+ * Two rounds, each of twice as many requests as connections are allowed, by a client of its own.  All that are allowed
  * stand before any of them has its answer.  What requests and dials need is there after the first round, so the second one adds
  * only connections. */
 
