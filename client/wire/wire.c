@@ -290,8 +290,10 @@ static const struct weir__holder_ops holder_ops = {.go_on = go_on, .written = wr
 void
 weir__http_call_trace(struct weir__http_call *call)
 {
-        static const char *const names[] = {"queued",  "resolving", "connecting", "handshake",
-                                            "sending", "waiting",   "receiving",  NULL};
+        static const char *const names[WEIR_HTTP_COMPLETE + 1] = {
+                [WEIR_HTTP_QUEUED] = "queued",   [WEIR_HTTP_RESOLVING] = "resolving", [WEIR_HTTP_CONNECTING] = "connecting",
+                [WEIR_HTTP_PROXY] = "proxy",     [WEIR_HTTP_HANDSHAKE] = "handshake", [WEIR_HTTP_SENDING] = "sending",
+                [WEIR_HTTP_WAITING] = "waiting", [WEIR_HTTP_RECEIVING] = "receiving"};
         char name[128] = "";
         struct weir__trace_flow *flow = call->ops->trace(call, name, sizeof name);
 
