@@ -121,7 +121,7 @@ weir__draft_add(struct weir__draft *draft, const char *name, const char *value, 
 {
         if (name && is_reserved(name, strlen(name)))
                 return weir__log_refusal("%s: the field %s is the library's", call, name);
-        int failed = weir__lines_add(&draft->fields, name, value, should_replace, nothing_beside);
+        int failed = weir__lines_add(&draft->fields, name, name ? strlen(name) : 0, value, should_replace, nothing_beside);
         if (failed == -EINVAL)
                 weir__log_refusal("%s: expected a token as the name, and a value without control characters", call);
         return failed;
@@ -146,7 +146,7 @@ weir__draft_authorize(struct weir__draft *draft)
         }
         memcpy(value, scheme, sizeof scheme);
         weir__bytes_base64(value + sizeof scheme - 1, plain, (size_t)size);
-        return weir__lines_add(&draft->fields, "Authorization", value, true, nothing_beside);
+        return weir__lines_add(&draft->fields, "Authorization", 13, value, true, nothing_beside);
 }
 
 /* -- the head -- */

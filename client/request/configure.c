@@ -108,7 +108,7 @@ begin_body(struct weir__request *request, const char *type)
         request->content = NULL;
         request->content_size = request->content_at = 0;
         request->content_kind = WEIR__BODY_NONE;
-        return type ? weir__lines_add(&request->draft.fields, "Content-Type", type, true, nothing_beside) : 0;
+        return type ? weir__lines_add(&request->draft.fields, "Content-Type", 12, type, true, nothing_beside) : 0;
 }
 
 int

@@ -74,9 +74,11 @@ is_reserved(const char *name, size_t size)
 int
 weir__response_field(struct weir__response *response, const char *name, const char *value, bool should_replace)
 {
-        if (name && is_reserved(name, strlen(name)))
+        size_t size = name ? strlen(name) : 0;
+
+        if (is_reserved(name, size))
                 return -EINVAL;
-        return weir__lines_add(&response->fields, name, value, should_replace, beside_fields(response));
+        return weir__lines_add(&response->fields, name, size, value, should_replace, beside_fields(response));
 }
 
 bool

@@ -59,16 +59,6 @@ weir__bytes_value_part(const char *text, size_t size)
         return part;
 }
 
-size_t
-weir__bytes_span(const char *text, size_t size, unsigned classes)
-{
-        size_t span = classes & WEIR__BYTE_VALUE ? weir__bytes_value_part(text, size) : 0;
-
-        while (span < size && weir__byte_is(text[span], classes))
-                span++;
-        return span;
-}
-
 static inline unsigned char
 lower(char byte)
 {

@@ -33,7 +33,14 @@ static inline bool weir__byte_is_space(char byte) /* SP or HTAB */
 size_t weir__bytes_value_part(const char *text, size_t size);
 
 /* The number of leading bytes that are in one of the classes. */
-size_t weir__bytes_span(const char *text, size_t size, unsigned classes);
+static inline size_t weir__bytes_span(const char *text, size_t size, unsigned classes)
+{
+        size_t span = classes & WEIR__BYTE_VALUE ? weir__bytes_value_part(text, size) : 0;
+
+        while (span < size && weir__byte_is(text[span], classes))
+                span++;
+        return span;
+}
 
 /* Whether two runs of `size` bytes are equal when A is a. */
 bool weir__bytes_equal(const char *one, const char *other, size_t size);

@@ -9,19 +9,12 @@
 #include "protocol/text/bytes.h"
 
 int
-weir__lines_make_room(char **buffer, size_t size, size_t *room, size_t more, struct weir__beside beside)
+weir__lines_grow(char **buffer, size_t size, size_t *room, size_t more, struct weir__beside beside)
 {
         size_t wanted = *room > SIZE_MAX / 2 ? SIZE_MAX : 2 * *room;
         bool is_beside = *buffer && *buffer == beside.data;
         char *grown;
 
-        if (more <= *room - size)
-                return 0;
-        if (!*room && more <= beside.size) {
-                *buffer = beside.data;
-                *room = beside.size;
-                return 0;
-        }
         if (more > SIZE_MAX - size)
                 return -ENOMEM;
         wanted = wanted < size + more ? size + more : wanted;
@@ -63,37 +56,6 @@ weir__lines_remove(struct weir__lines *lines, const char *name)
                 lines->size -= size;
                 at -= size;
         }
-}
-
-static void
-append(struct weir__lines *lines, const char *name, size_t name_size, const char *value, size_t value_size)
-{
-        char *out = lines->data + lines->size;
-
-        memcpy(out, name, name_size);
-        memcpy(out + name_size, ": ", 2);
-        memcpy(out + name_size + 2, value, value_size);
-        memcpy(out + name_size + 2 + value_size, "\r\n", 2);
-        lines->size += name_size + value_size + 4;
-}
-
-int
-weir__lines_add(struct weir__lines *lines, const char *name, const char *value, bool should_replace, struct weir__beside beside)
-{
-        if (!name || !value)
-                return -EINVAL;
-        size_t name_size = strlen(name), value_size = strlen(value);
-        if (name_size == 0 || weir__bytes_span(name, name_size, WEIR__BYTE_TOKEN) < name_size ||
-            weir__bytes_span(value, value_size, WEIR__BYTE_VALUE) < value_size)
-                return -EINVAL;
-        weir__bytes_trim(&value, &value_size);
-        int r = weir__lines_make_room(&lines->data, lines->size, &lines->room, name_size + value_size + 4, beside);
-        if (r < 0)
-                return r;
-        if (should_replace)
-                weir__lines_remove(lines, name);
-        append(lines, name, name_size, value, value_size);
-        return 0;
 }
 
 bool
