@@ -157,7 +157,7 @@ weir_http_request_set_body_file(weir_task *task, int file, uint64_t offset, uint
                 return -EINVAL;
         int failed = begin_body(request, type);
         if (!failed && fstat(file, &status) < 0)
-                failed = -EINVAL;
+                failed = errno == EBADF ? -EINVAL : -errno;
         if (failed)
                 return note(request, failed);
         uint64_t end = (uint64_t)status.st_size;

@@ -154,6 +154,7 @@ WEIR_API weir_client *weir_client_default(void);
  *          -ELOOP: more redirects than allowed; -ENOLINK: a redirect without a valid Location;
  *            -EACCES: one from https to http;
  *          -ETIMEDOUT: a limit has passed;
+ *          others of recv(2), send(2) and sendfile(2), such as -EIO and -ENOBUFS: the system has failed, or the body's file;
  *          -ENOMEM; -ECANCELED, -ETIMEDOUT or -ESHUTDOWN if its series ended before.
  * Threads: any. */
 WEIR_API weir_task *weir_http_get_new(const char *url, weir_task_fn *done, void *context);
@@ -176,7 +177,7 @@ WEIR_API int weir_http_request_add_header(weir_task *request, const char *name, 
  * Owner:   the bytes are copied; of the second function they are lent until the callback; of the third
  *          the descriptor must stay open until then.
  * Result:  0; -EINVAL: another task, a bad type, NULL data with a size, or a descriptor that is not
- *          open; -ENOMEM.
+ *          open; -ENOMEM; others of fstat(2).
  * Units:   bytes; a file's size of UINT64_MAX is all up to its present end. */
 WEIR_API int weir_http_request_set_body(weir_task *request, const void *data, size_t size, const char *type);
 WEIR_API int weir_http_request_lend_body(weir_task *request, const void *data, size_t size, const char *type);
