@@ -6,6 +6,9 @@
 #define WEIR_TEST_CLIENT_SCENARIOS_H
 
 #include <fcntl.h>
+#include <netinet/tcp.h>
+#include <signal.h>
+#include <openssl/err.h>
 #include <sys/mman.h>
 #include <zlib.h>
 
@@ -21,7 +24,8 @@
 #define HELD   4 /* rounds that an answer to /held takes */
 
 struct guest {
-        int fd; /* 0: there is none */
+        int fd;   /* 0: there is none */
+        SSL *tls; /* or NULL */
         size_t size;
         char input[16384];
         unsigned held;
@@ -30,13 +34,25 @@ struct guest {
 static struct guest guests[GUESTS];
 static char packed[256], written[5000];
 static size_t packed_size;
-static int file = -1;   /* a body */
+static int file = -1; /* a body */
+static SSL_CTX *server_tls;
+static weir_tls *trust;
+static bool is_secure;  /* all talk TLS */
 static bool is_holding; /* /held has no answer for now */
+
+static inline void
+say_bytes(struct guest *guest, const char *data, size_t size)
+{
+        if (guest->tls)
+                (void)SSL_write(guest->tls, data, (int)size);
+        else
+                (void)!send(guest->fd, data, size, MSG_NOSIGNAL);
+}
 
 static inline void
 say(struct guest *guest, const char *text)
 {
-        (void)!send(guest->fd, text, strlen(text), MSG_NOSIGNAL);
+        say_bytes(guest, text, strlen(text));
 }
 
 static inline void
@@ -46,7 +62,7 @@ say_packed(struct guest *guest)
 
         snprintf(head, sizeof head, "HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: %zu\r\n\r\n", packed_size);
         say(guest, head);
-        (void)!send(guest->fd, packed, packed_size, MSG_NOSIGNAL);
+        say_bytes(guest, packed, packed_size);
 }
 
 /* Bytes of the first request, if it is complete. */
@@ -111,8 +127,27 @@ answer(struct guest *guest)
 static inline void
 leave(struct guest *guest)
 {
+        SSL_free(guest->tls);
+        guest->tls = NULL;
         close(guest->fd);
         guest->fd = 0;
+}
+
+/* As recv; the handshake is a part of the first. */
+static inline ssize_t
+hear(struct guest *guest)
+{
+        char *to = guest->input + guest->size;
+        size_t room = sizeof guest->input - guest->size;
+
+        if (!guest->tls)
+                return recv(guest->fd, to, room, MSG_DONTWAIT);
+        ERR_clear_error();
+        int got = SSL_read(guest->tls, to, (int)room);
+        bool must_wait = got <= 0 && SSL_get_error(guest->tls, got) == SSL_ERROR_WANT_READ;
+
+        errno = must_wait ? EAGAIN : EPROTO;
+        return got > 0 ? got : -1;
 }
 
 static inline void
@@ -121,7 +156,7 @@ attend(struct guest *guest)
         size_t size;
         ssize_t got;
 
-        while ((got = recv(guest->fd, guest->input + guest->size, sizeof guest->input - guest->size, MSG_DONTWAIT)) > 0)
+        while ((got = hear(guest)) > 0)
                 guest->size += (size_t)got;
         if (got == 0 || (got < 0 && errno != EAGAIN)) {
                 leave(guest);
@@ -134,6 +169,18 @@ attend(struct guest *guest)
         }
 }
 
+static inline void
+welcome(struct guest *guest, int fd)
+{
+        *guest = (struct guest){.fd = fd};
+        CU_ASSERT_EQUAL(setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &(int){1}, sizeof(int)), 0);
+        if (!is_secure)
+                return;
+        guest->tls = SSL_new(server_tls);
+        SSL_set_fd(guest->tls, fd);
+        SSL_set_accept_state(guest->tls);
+}
+
 /* Serves all that is there now. */
 static inline void
 serve(void)
@@ -142,7 +189,7 @@ serve(void)
 
         for (unsigned i = 0; i < GUESTS; i++) {
                 if (!guests[i].fd && (fd = accept4(listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK)) >= 0)
-                        guests[i] = (struct guest){.fd = fd};
+                        welcome(&guests[i], fd);
                 if (guests[i].fd)
                         attend(&guests[i]);
         }
@@ -161,6 +208,16 @@ struct note {
         bool is_response; /* what it has ended with can be right, or not */
         bool is_right;    /* the response is as the server has sent it */
 };
+
+/* Of a path; for one thread. */
+static inline const char *
+place_of(const char *path)
+{
+        static char url[128];
+
+        snprintf(url, sizeof url, "%s://127.0.0.1:%d%s", is_secure ? "https" : "http", port, path);
+        return url;
+}
 
 static struct note notes[NOTES];
 static _Atomic unsigned note_count, open_notes; /* of them those whose callback is still to come */
@@ -211,7 +268,7 @@ static inline weir_task *
 ask(const char *method, const char *path, struct note **note)
 {
         *note = note_new(path);
-        return weir_client_request_new(client, method, url_of(path), see_response, *note);
+        return weir_client_request_new(client, method, place_of(path), see_response, *note);
 }
 
 static inline void
@@ -354,7 +411,7 @@ stream(void)
         struct note *end = note_new("series"), *note;
         weir_series *series = weir_series_new(series_is_over, end);
 
-        current = weir_http_call_new(client, "POST", url_of("/pieces"));
+        current = weir_http_call_new(client, "POST", place_of("/pieces"));
         CU_ASSERT(current || errno == ENOMEM);
         for (int i = 0; i < 2; i++) {
                 note = note_new("write");
@@ -382,6 +439,7 @@ struct scenario {
         void (*start)(void);
         bool is_kept;         /* there is a connection */
         unsigned connections; /* 0: the default */
+        bool is_secure;       /* by TLS */
         bool is_late;         /* the limit of the second request passes while it waits */
 };
 
@@ -398,6 +456,10 @@ static const struct scenario scenarios[] = {
         {.name = "cookies", .start = get_cookie},
         {.name = "stream", .start = stream},
         {.name = "stream, kept", .start = stream, .is_kept = true},
+        {.name = "get, TLS", .start = get_word, .is_secure = true},
+        {.name = "post, TLS, kept", .start = post_word, .is_secure = true, .is_kept = true},
+        {.name = "post of a file, TLS", .start = post_file, .is_secure = true},
+        {.name = "stream, TLS", .start = stream, .is_secure = true},
         {.name = "queue", .start = get_in_queue, .connections = 1},
         {.name = "late in queue", .start = get_in_queue, .connections = 1, .is_late = true},
 };
@@ -474,6 +536,14 @@ works(void)
 static inline void
 scenarios_begin(void)
 {
+        struct weir_tls_config trusting = WEIR_TLS_CONFIG_DEFAULT;
+
+        tls_files_begin();
+        tls_make_certificate("server", &(struct tls_wish){.alternative_names = "IP:127.0.0.1"});
+        server_tls = http_peer_tls("server");
+        trusting.ca_file = tls_path("server.pem");
+        trust = weir_tls_client_new(&trusting);
+        CU_ASSERT_PTR_NOT_NULL_FATAL(trust);
         weir_test_begin_virtual();
         pack();
         file = memfd_create("body", MFD_CLOEXEC);
@@ -489,6 +559,9 @@ scenarios_end(void)
         serve();
         close(listener);
         close(file);
+        weir_tls_unref(trust);
+        SSL_CTX_free(server_tls);
+        tls_files_end();
 }
 
 /* A new client, for one run of the scenario.  After that all is as before. */
@@ -498,7 +571,9 @@ client_begin(const struct scenario *scenario)
         struct weir_client_config config = WEIR_CLIENT_CONFIG_DEFAULT;
         weir_cookie_jar *jar = weir_cookie_jar_new();
 
+        is_secure = scenario->is_secure;
         config.cookies = jar;
+        config.tls = trust;
         config.connections = scenario->connections;
         client = weir_client_new(&config);
         CU_ASSERT_PTR_NOT_NULL_FATAL(client);
