@@ -63,7 +63,7 @@ weir_http_server_set_error(weir_http_server *server, int status, const char *typ
                 return weir__log_refusal("weir_http_server_set_error: expected a status of 400 to 599, and was given %d", status);
         if (!type || (!body && size) || size > INT32_MAX)
                 return weir__log_refusal("weir_http_server_set_error: expected a type, and a body of at most 2 GiB");
-        struct weir__response probe = {.fields = NULL};
+        struct weir__response probe = {.status = 0};
         int failed = weir__response_field(&probe, "Content-Type", type, false);
         weir__response_done(&probe);
         if (failed == -EINVAL)
