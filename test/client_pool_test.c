@@ -61,7 +61,7 @@ the_limit_holds_and_the_queue_is_in_order(void)
                 answer(&peers[i % 2]);
                 settle();
                 SEES(seen[i], 0, 200, "word");
-                CU_ASSERT_EQUAL((unsigned)seen[i].order, i);
+                CU_ASSERT_EQUAL(seen[i].order, (unsigned)i);
         }
         CU_ASSERT_EQUAL(stats().reused, 18);
         CU_ASSERT_EQUAL(stats().idle, 2);
