@@ -2,9 +2,9 @@
  *
  *     webhook-sender URL               each line on standard input is an event
  *
- * Each event is a retry of one request.  The client has at most four connections to a host, so there are four posts at a time, and
- * the others wait in their order.  While a hundred events are on their way no more are read: a receiver that is slow or gone costs
- * time, but no memory. */
+ * Each event is a retry of one request.  The client has at most four connections to a host, so there are four posts at a time,
+ * and the others wait in their order.  While a hundred events are on their way no more are read: a receiver that is slow or gone
+ * costs time, but no memory. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -62,7 +62,7 @@ struct weir__seeker_ops {
         void (*granted)(struct weir__seeker *seeker, unsigned poller);
 };
 
-/* Who wants a connection. */
+/* A request or call that wants a connection. */
 struct weir__seeker {
         const struct weir__seeker_ops *ops; /* constant */
 

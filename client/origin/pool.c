@@ -1,4 +1,4 @@
-/* client/origin/pool.c: who gets a connection.
+/* client/origin/pool.c: how connections are given to those that seek one.
  *
  * Threads: a branch belongs to the owner of its poller.  The queue is for all.
  * Locks:   the origin's, a leaf, guards the queue.  A request finds an idle connection of its own poller without it.

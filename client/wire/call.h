@@ -1,6 +1,6 @@
 /* client/wire/call.h: a call: one request and its response on a connection.
  *
- * Who makes calls embeds them: request/ has whole messages, and streams.  Owner of the connection's poller only. */
+ * Those that make calls embed them: request/ has whole messages, call/ has streams.  Owner of the connection's poller only. */
 #ifndef WEIR_CLIENT_CALL_H
 #define WEIR_CLIENT_CALL_H
 
