@@ -1,7 +1,9 @@
 /* protocol/coding/zstd.c: Zstandard, decoded by libzstd, if that was there at the build.  Only this file uses it.
  *
- * libzstd decodes a frame in one go if all of it and all the room is there, and then does not look at its window.  So each frame
- * begins with a step of one byte: the bytes alone decide what is refused, and not how they come.
+ * While libzstd reads the header of a frame, it also looks at what one call hands over: all of a frame with all the room is
+ * decoded in one go, and its window is not looked at; four bytes that are the mark of a former format, even in the middle of a
+ * header, change the format.  So a header is handed over byte by byte: the bytes alone decide what is refused, and not how they
+ * come.
  *
  * Formats before RFC 8878, which libzstd may know, are refused.
  *
@@ -18,6 +20,7 @@
 #include "protocol/coding/codec.h"
 
 #define WINDOW_LOG     23   /* 8 MiB */
+#define MAX_HEADER     18   /* bytes, the magic number with them (RFC 8878, 3.1.1) */
 #define FIRST          0x28 /* of the magic number of a frame */
 #define FIRST_SKIPPED  0x50 /* of one to be skipped, but for the lowest four bits */
 #define SKIPPED_LOWEST 0x0f
@@ -25,7 +28,7 @@
 struct zstd {
         struct weir__codec codec; /* the first field */
         ZSTD_DCtx *decoder;       /* NULL: the first frame has not begun */
-        bool is_first;            /* the next byte is the first one of a frame */
+        int header_left;          /* so many bytes at most of a frame's header are to come */
 };
 
 static int
@@ -35,7 +38,7 @@ begin(struct weir__codec *codec, char first)
 
         if (first != FIRST && (first & ~SKIPPED_LOWEST) != FIRST_SKIPPED)
                 return -EBADMSG;
-        zstd->is_first = true;
+        zstd->header_left = MAX_HEADER;
         if (zstd->decoder)
                 return 0;
         zstd->decoder = ZSTD_createDCtx();
@@ -59,11 +62,12 @@ static int
 step(struct weir__codec *codec, const char *data, size_t size, size_t *used, char *out, size_t room, size_t *made)
 {
         struct zstd *zstd = (struct zstd *)codec;
-        ZSTD_inBuffer in = {.src = data, .size = zstd->is_first ? 1 : size};
+        ZSTD_inBuffer in = {.src = data, .size = zstd->header_left > 0 && size > 0 ? 1 : size};
         ZSTD_outBuffer to = {.dst = out, .size = room};
         size_t result = ZSTD_decompressStream(zstd->decoder, &to, &in);
 
-        zstd->is_first = false;
+        if (zstd->header_left > 0)
+                zstd->header_left -= (int)in.pos;
         *used = in.pos;
         *made = to.pos;
         return ZSTD_isError(result) ? failure(result) : result == 0 ? WEIR__CODEC_END : 0;
