@@ -1,4 +1,6 @@
 /* test/client_pool_test.c: who gets a connection: the limit, the queue, pollers, idle connections that end, replays, the end. */
+#include <weir/resolve.h>
+
 #include "test/client_fixture.h"
 #include "test/timer_fixture.h"
 
@@ -309,6 +311,144 @@ a_request_on_a_kept_connection_is_replayed_once(void)
         }
 }
 
+/* As when a server gets a new configuration: all that were kept are being closed.  The other one may not have heard it yet. */
+static void
+a_replay_takes_no_kept_connection(void)
+{
+        struct seen seen[3] = {{0}};
+        struct http_peer peers[3] = {{.fd = -1}, {.fd = -1}, {.fd = -1}};
+
+        for (unsigned limit = 2; limit < 4; limit++) {
+                begin_limited(limit);
+                memset(seen, 0, sizeof seen);
+                for (int i = 0; i < 2; i++)
+                        get("/", &seen[i]);
+                for (int i = 0; i < 2; i++) {
+                        CU_ASSERT_TRUE_FATAL(http_peer_accept(&peers[i], listener, NULL));
+                        (void)http_peer_request(&peers[i]);
+                }
+                for (int i = 0; i < 2; i++) { /* the last one is the first that is used again */
+                        answer(&peers[i]);
+                        settle();
+                }
+                CU_ASSERT_EQUAL(stats().idle, 2);
+                get("/", &seen[2]);
+                (void)http_peer_request(&peers[1]);
+                http_peer_close(&peers[1]);
+                CU_ASSERT_TRUE_FATAL(http_peer_accept(&peers[2], listener, NULL));
+                CU_ASSERT_STRING_EQUAL(http_peer_has(&peers[0]), "");
+                (void)http_peer_request(&peers[2]);
+                answer(&peers[2]);
+                settle();
+                SEES(seen[2], 0, 200, "word");
+                CU_ASSERT_EQUAL(stats().replayed, 1);
+                CU_ASSERT_EQUAL(stats().idle, 2);
+                http_peer_close(&peers[0]);
+                http_peer_close(&peers[2]);
+                end();
+        }
+}
+
+/* One that waits for a place gets that of the next connection which is free, as it must not have that itself. */
+static void
+a_replay_gets_the_place_of_a_kept_connection(void)
+{
+        struct seen first = {0}, replayed = {0}, waiting = {0};
+        struct http_peer other = {.fd = -1};
+
+        begin_limited(1);
+        leave_one_idle();
+        get("/replayed", &replayed);
+        (void)http_peer_request(&peer);
+        get("/first", &first); /* gets the next connection */
+        settle();
+        http_peer_close(&peer);
+        CU_ASSERT_TRUE_FATAL(http_peer_accept(&other, listener, NULL));
+        HAS(http_peer_request(&other), "GET /first ");
+        get("/waiting", &waiting);
+        settle();
+        CU_ASSERT_EQUAL(stats().waiting, 2);
+        answer(&other);
+        HAS(http_peer_ends(&other), "<end>"); /* it was kept, but is not new */
+        CU_ASSERT_TRUE_FATAL(http_peer_accept(&peer, listener, NULL));
+        HAS(http_peer_request(&peer), "GET /replayed ");
+        answer(&peer);
+        HAS(http_peer_request(&peer), "GET /waiting ");
+        answer(&peer);
+        settle();
+        SEES(first, 0, 200, "word");
+        SEES(replayed, 0, 200, "word");
+        SEES(waiting, 0, 200, "word");
+        http_peer_close(&other);
+        end();
+}
+
+static struct weir_test_latch asked, may_answer; /* the second look-up of a name; its answer */
+static _Atomic int look_ups;
+
+static int
+answer_when_told(const char *host, int family, weir_resolver_reply *reply, void *context)
+{
+        (void)host, (void)family, (void)context;
+        if (atomic_fetch_add(&look_ups, 1) == 1) {
+                weir_test_latch_count_down(&asked);
+                weir_test_latch_wait(&may_answer);
+        }
+        return weir_resolver_reply_add(reply, "127.0.0.1");
+}
+
+static void
+get_by_name(struct seen *seen)
+{
+        char url[64];
+
+        snprintf(url, sizeof url, "http://slow.test:%d/", port);
+        start(weir_client_request_new(client, "GET", url, see, seen));
+}
+
+/* It was made for a request that has got another one meanwhile, so no response has come on it yet.  But the server may have had
+ * enough of it just the same. */
+static void
+a_request_on_a_connection_that_was_only_idle_is_replayed(void)
+{
+        struct weir_resolver_config resolver = WEIR_RESOLVER_CONFIG_DEFAULT;
+        struct seen seen[3] = {{0}};
+        struct http_peer spare = {.fd = -1};
+
+        resolver.answer = answer_when_told;
+        CU_ASSERT_EQUAL_FATAL(weir_resolver_configure(&resolver), 0);
+        weir_test_latch_init(&asked, 1);
+        weir_test_latch_init(&may_answer, 1);
+        atomic_store(&look_ups, 0);
+        begin_limited(5);
+        get_by_name(&seen[0]);
+        (void)accept_request();
+        get_by_name(&seen[1]);
+        weir_test_latch_wait(&asked);
+        answer(&peer);
+        wait_for(&seen[0]);
+        (void)http_peer_request(&peer);
+        weir_test_latch_count_down(&may_answer);
+        CU_ASSERT_TRUE_FATAL(http_peer_accept(&spare, listener, NULL));
+        settle();
+        CU_ASSERT_EQUAL(stats().idle, 1);
+        get_by_name(&seen[2]);
+        (void)http_peer_request(&spare);
+        http_peer_close(&spare);
+        CU_ASSERT_TRUE_FATAL(http_peer_accept(&spare, listener, NULL));
+        (void)http_peer_request(&spare);
+        answer(&spare);
+        answer(&peer);
+        for (int i = 0; i < 3; i++) {
+                wait_for(&seen[i]);
+                SEES(seen[i], 0, 200, "word");
+        }
+        CU_ASSERT_EQUAL(stats().replayed, 1);
+        http_peer_close(&spare);
+        end();
+        CU_ASSERT_EQUAL(weir_resolver_configure(NULL), 0);
+}
+
 /* A byte of a response was there, or the connection was new. */
 static void
 others_are_not_replayed(void)
@@ -455,6 +595,9 @@ main(void)
                 WEIR_TEST(a_server_closes_an_idle_connection),
                 WEIR_TEST(connections_without_keep_alive_are_closed),
                 WEIR_TEST(a_request_on_a_kept_connection_is_replayed_once),
+                WEIR_TEST(a_replay_takes_no_kept_connection),
+                WEIR_TEST(a_replay_gets_the_place_of_a_kept_connection),
+                WEIR_TEST(a_request_on_a_connection_that_was_only_idle_is_replayed),
                 WEIR_TEST(others_are_not_replayed),
                 WEIR_TEST(idle_connections_are_closed_when_asked),
                 WEIR_TEST(a_connection_that_was_granted_in_vain_is_closed_too),

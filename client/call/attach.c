@@ -142,8 +142,8 @@ ended(struct weir__http_call *call, int status, bool may_replay)
 {
         struct weir_http_call *self = weir__call_of(call);
 
-        if (may_replay && self->framing == WEIR__DRAFT_NO_BODY && self->draft.is_idempotent && !self->was_replayed) {
-                self->was_replayed = true;
+        if (may_replay && self->framing == WEIR__DRAFT_NO_BODY && self->draft.is_idempotent && !self->seeker.wants_fresh) {
+                self->seeker.wants_fresh = true;
                 weir__branch_count(branch_of(self), WEIR__CLIENT_REPLAYED);
                 seek(self);
                 return;
@@ -190,7 +190,7 @@ seek(struct weir_http_call *self)
 
         self->state = WEIR__CALL_SEEKING;
         weir__http_call_set_stage(&self->call, WEIR_HTTP_QUEUED);
-        while ((connection = weir__pool_get(branch_of(self))) && !weir__wire_is_alive(connection, self->was_replayed))
+        while ((connection = weir__pool_get(branch_of(self), &self->seeker)) && !weir__wire_is_alive(connection))
                 weir__wire_close(connection);
         if (connection)
                 start(self, connection);

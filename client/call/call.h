@@ -64,7 +64,6 @@ struct weir_http_call {
         _Atomic bool is_over; /* the state is OVER: nothing is to be ended.  Any thread reads it; relaxed, as a hint */
         bool has_head;
         bool is_finished; /* the body of the request has ended, or will behind the writers */
-        bool was_replayed;
         bool is_drained; /* nobody wants the rest of the response: it is thrown away */
         size_t drained;
         struct weir__list heads, writers; /* struct weir__call_task */

@@ -43,6 +43,7 @@ struct weir__pooled {
         struct weir__branch *branch; /* with a reference to the origin */
         unsigned generation;         /* the client's, when it was made */
         bool is_reserved;            /* for a seeker that has been granted it and has not come yet */
+        bool is_fresh;               /* it was neither used nor idle: the server may not have closed it as a kept one */
 };
 
 /* What stands above: wire/ has them. */
@@ -75,7 +76,8 @@ struct weir__seeker {
         uint8_t poller;
         bool was_handed;                 /* to another poller, once */
         bool is_fixed;                   /* it stays on its poller */
-        bool has_dial;                   /* fixed: a connection is being made for it.  Guarded by the lock */
+        bool wants_fresh;                /* its request has failed on a kept connection, and is sent again */
+        bool has_dial;                   /* fixed, or wants_fresh: a connection is being made for it.  Guarded by the lock */
         struct weir__pooled *connection; /* reserved for it */
         int failure;                     /* or that */
         uint8_t stage;                   /* of the dial that has failed: enum weir_http_stage */
@@ -164,8 +166,8 @@ weir__origin_branch(struct weir__origin *origin, unsigned poller)
 
 /* -- pool.c -- */
 
-/* An idle connection of the branch; NULL: there is none, or others wait for one.  Owner. */
-struct weir__pooled *weir__pool_get(struct weir__branch *branch);
+/* An idle connection of the branch; NULL: there is none, others wait for one, or the seeker wants a new one.  Owner. */
+struct weir__pooled *weir__pool_get(struct weir__branch *branch, const struct weir__seeker *seeker);
 
 /* Waits, or goes to another poller.  It may be granted, and gone, before this returns.  Owner of the branch's poller. */
 void weir__pool_wait(struct weir__branch *branch, struct weir__seeker *seeker);

@@ -36,11 +36,11 @@ weir__pool_take_off(struct weir__pooled *connection)
 }
 
 struct weir__pooled *
-weir__pool_get(struct weir__branch *branch)
+weir__pool_get(struct weir__branch *branch, const struct weir__seeker *seeker)
 {
         struct weir__pooled *connection = first_idle(branch);
 
-        if (!connection || atomic_load(&branch->origin->waiting))
+        if (!connection || seeker->wants_fresh || atomic_load(&branch->origin->waiting))
                 return NULL;
         weir__pool_take_off(connection);
         return connection;
@@ -60,11 +60,19 @@ leave_queue(struct weir__origin *origin, struct weir__seeker *seeker)
         return true;
 }
 
-/* Takes the first seeker off the queue that can have a connection of that poller.  Returns NULL when there is none.  A seeker
- * that stays on another poller gets a place in the place of the connection: *must_close. */
-static struct weir__seeker *
-take_first(struct weir__origin *origin, unsigned poller, bool *must_close, unsigned *other)
+static bool
+can_have(const struct weir__seeker *seeker, const struct weir__pooled *connection)
 {
+        return !(seeker->is_fixed && seeker->poller != connection->branch->poller) &&
+               !(seeker->wants_fresh && !connection->is_fresh);
+}
+
+/* Takes the first seeker off the queue that can have the connection.  Returns NULL when there is none.  One that cannot gets a
+ * place in the place of the connection: *must_close, for a dial on the poller *other. */
+static struct weir__seeker *
+take_first(const struct weir__pooled *connection, bool *must_close, unsigned *other)
+{
+        struct weir__origin *origin = connection->branch->origin;
         struct weir__seeker *taken = NULL;
 
         *must_close = false;
@@ -73,7 +81,7 @@ take_first(struct weir__origin *origin, unsigned poller, bool *must_close, unsig
                 struct weir__seeker *seeker = seeker_of(link);
 
                 next = weir__list_next(&origin->queue, link);
-                if (seeker->is_fixed && seeker->poller != poller) {
+                if (!can_have(seeker, connection)) {
                         *must_close = !seeker->has_dial;
                         *other = seeker->poller;
                         seeker->has_dial = true;
@@ -97,7 +105,7 @@ serve(struct weir__branch *branch)
         while (atomic_load(&origin->waiting) && (connection = first_idle(branch))) {
                 bool must_close;
                 unsigned other;
-                struct weir__seeker *seeker = take_first(origin, branch->poller, &must_close, &other);
+                struct weir__seeker *seeker = take_first(connection, &must_close, &other);
 
                 if (must_close) {
                         weir__pool_take_off(connection);
@@ -241,10 +249,12 @@ dial_for_first(struct weir__branch *branch)
         if (link)
                 poller = seeker_of(link)->poller;
         weir__unlock(&origin->lock);
-        if (poller == branch->poller)
+        if (poller == branch->poller) {
                 dial_more(branch);
-        else
+                note_dials(branch);
+        } else {
                 weir__pool_look(weir__origin_branch(origin, poller));
+        }
 }
 
 void
@@ -265,6 +275,7 @@ void
 weir__pool_dialled(struct weir__pooled *connection)
 {
         note_dial_ended(connection->branch);
+        connection->is_fresh = true;
         weir__pool_put(connection);
 }
 
@@ -293,6 +304,8 @@ weir__pool_put(struct weir__pooled *connection)
         weir__list_prepend(&branch->idle, &connection->idle);
         atomic_fetch_add(&branch->idle_count, 1);
         serve(branch);
+        if (first_idle(branch) == connection) /* else somebody has it, or it is gone */
+                connection->is_fresh = false;
 }
 
 /* A poller with an idle connection; or that of the branch. */
@@ -314,7 +327,7 @@ find_idle(const struct weir__branch *branch)
 static bool
 hand_over(struct weir__branch *branch, struct weir__seeker *seeker)
 {
-        if (seeker->is_fixed || seeker->was_handed || atomic_load(&branch->origin->waiting))
+        if (seeker->is_fixed || seeker->wants_fresh || seeker->was_handed || atomic_load(&branch->origin->waiting))
                 return false;
         unsigned poller = find_idle(branch);
         if (poller == branch->poller)
@@ -340,6 +353,7 @@ void
 weir__pool_wait(struct weir__branch *branch, struct weir__seeker *seeker)
 {
         struct weir__origin *origin = branch->origin;
+        bool wants_fresh = seeker->wants_fresh;
 
         if (hand_over(branch, seeker))
                 return;
@@ -352,9 +366,12 @@ weir__pool_wait(struct weir__branch *branch, struct weir__seeker *seeker)
         weir__list_append(&origin->queue, &seeker->link);
         atomic_fetch_add(&origin->waiting, 1);
         weir__unlock(&origin->lock);
-        serve(branch);
+        if (!wants_fresh)
+                serve(branch);
         dial_more(branch);
         note_dials(branch);
+        if (wants_fresh) /* later: the place of the connection on which it has failed comes free before that */
+                weir__pool_look(branch);
         pass_on(branch);
         weir__origin_drop(origin);
 }

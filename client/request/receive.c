@@ -134,11 +134,12 @@ forget_response(struct weir__request *request)
         request->body_size = 0;
 }
 
-/* A server that keeps connections may close one just when a request goes out.  Source: RFC 9112 section 9.3.1. */
+/* A server that keeps connections may close one just when a request goes out, and others at the same time, as when it gets a
+ * new configuration: so a replay wants a new connection.  Source: RFC 9112 section 9.3.1. */
 static bool
 should_replay(const struct weir__request *request, bool may_replay)
 {
-        return may_replay && request->draft.is_idempotent && !request->was_replayed;
+        return may_replay && request->draft.is_idempotent && !request->seeker.wants_fresh;
 }
 
 static void
@@ -146,7 +147,7 @@ replay(struct weir__request *request)
 {
         weir__hedge_forget(request);
         weir__branch_count(weir__request_branch(request), WEIR__CLIENT_REPLAYED);
-        request->was_replayed = true;
+        request->seeker.wants_fresh = true;
         forget_response(request);
         weir__request_seek(request);
 }
@@ -163,7 +164,7 @@ follow(struct weir__request *request)
                 return;
         }
         forget_response(request);
-        request->is_redirected = request->is_cut = request->was_replayed = request->seeker.was_handed = false;
+        request->is_redirected = request->is_cut = request->seeker.wants_fresh = request->seeker.was_handed = false;
         weir__request_seek(request);
 }
 

@@ -52,7 +52,6 @@ struct weir__request {
         unsigned followed;    /* redirects */
         bool is_trying;       /* `try` is on the stack */
         bool must_wait;       /* when that has returned, it waits for a connection */
-        bool was_replayed;
         bool is_redirected;        /* the response is followed: its body is thrown away */
         bool is_cut;               /* its connection was closed for that */
         bool is_second;            /* it is the second attempt of a hedge */

@@ -75,8 +75,7 @@ find_connection(struct weir__request *request)
 {
         struct weir__pooled *connection;
 
-        while ((connection = weir__pool_get(weir__request_branch(request))) &&
-               !weir__wire_is_alive(connection, request->was_replayed))
+        while ((connection = weir__pool_get(weir__request_branch(request), &request->seeker)) && !weir__wire_is_alive(connection))
                 weir__wire_close(connection);
         return connection;
 }
@@ -161,7 +160,7 @@ goes_elsewhere(struct weir__request *request)
         request->origin = to;
         free(request->seeker.problem);
         request->seeker.problem = NULL;
-        request->seeker.was_handed = false;
+        request->seeker.was_handed = request->seeker.wants_fresh = false;
         request->seeker.failure = 0;
         return true;
 }

@@ -94,7 +94,7 @@ weir__wire_end(struct weir__wire *wire, int status)
         if (!stream)
                 return;
         bool was_closed = status == -ECONNRESET || status == -EPIPE;
-        bool may_replay = was_closed && wire->served && !wire->has_come;
+        bool may_replay = was_closed && !wire->pooled.is_fresh && !wire->has_come;
         struct weir__http_call *call = detach(wire);
 
         (void)leave_stream(wire);
@@ -369,6 +369,7 @@ weir__wire_complete(struct weir__wire *wire, bool has_rest)
         struct weir__http_call *call = wire->call;
 
         wire->served += wire->served < UINT32_MAX;
+        wire->pooled.is_fresh = false;
         weir__http_call_set_stage(call, WEIR_HTTP_COMPLETE);
         bool is_kept = !has_rest && may_be_kept(wire, call);
         (void)detach(wire);
@@ -407,12 +408,12 @@ weir__wire_new(struct weir__branch *branch, struct weir_stream *stream, int *fai
 
 /* A server that closes an idle connection may have done so already, and may have sent a 408 before. */
 bool
-weir__wire_is_alive(const struct weir__pooled *connection, bool must_look)
+weir__wire_is_alive(const struct weir__pooled *connection)
 {
         const struct weir__wire *wire = (const struct weir__wire *)connection;
         bool was_idle = wire->limited_by == OF_IDLE && weir__clock_now() >= weir__clock_after(wire->since, UNLOOKED);
 
-        return !(must_look || was_idle) || weir__input_peek(&wire->stream->transport) == -EAGAIN;
+        return !was_idle || weir__input_peek(&wire->stream->transport) == -EAGAIN;
 }
 
 struct weir__origin *

@@ -47,9 +47,9 @@ void weir__wire_end(struct weir__wire *wire, int status); /* does nothing if it 
 
 /* It was reserved, and who has it has come.  Returns false if it is over: then it is gone. */
 bool weir__wire_claim(struct weir__wire *wire);
-/* Whether a look at an idle one does not find it closed by the server.  A look costs a system call: without `must_look` there is
- * one only if it was idle for a while. */
-bool weir__wire_is_alive(const struct weir__pooled *connection, bool must_look);
+/* Whether a look at an idle one does not find it closed by the server.  A look costs a system call: there is one only if it was
+ * idle for a while. */
+bool weir__wire_is_alive(const struct weir__pooled *connection);
 
 /* As weir__origin_of, for connections of this kind. */
 struct weir__origin *weir__client_origin(struct weir_client *client, const struct weir__place *place);

@@ -17,7 +17,8 @@
  * Connections are kept and used again.  The certificate of a server with https is checked, against the
  * system's roots and with the name of the host.  Nothing is sent twice, but for one case: a server may
  * close a connection that it kept, just when a request goes out.  If no byte of a response has come, a
- * request without effect (GET, HEAD, OPTIONS, TRACE, PUT, DELETE) then goes out once more by itself. */
+ * request without effect (GET, HEAD, OPTIONS, TRACE, PUT, DELETE) then goes out once more by itself, on a
+ * new connection. */
 #ifndef WEIR_HTTP_CLIENT_H
 #define WEIR_HTTP_CLIENT_H
 
