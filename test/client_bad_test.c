@@ -1,6 +1,7 @@
 /* test/client_bad_test.c: the client of HTTP beside servers that misbehave.
  *
  * The rows are those of a table of attacks on HTTP/1.1 that are meant for servers, where they say something about responses. */
+#include <weir/http_call.h>
 #include <weir/log.h>
 
 #include "test/client_fixture.h"
@@ -418,6 +419,57 @@ an_early_response_stops_the_body(void)
 }
 
 static void
+take_text(weir_task *read, void *context)
+{
+        size_t size;
+        const char *data = weir_http_call_data(read, &size);
+
+        snprintf(context, 64, "%.*s", (int)size, data ? data : "");
+}
+
+/* What the server has said before it reset the connection is there; but its end is not the end of the body. */
+static void
+an_early_response_to_a_call_is_read_to_its_end(void)
+{
+        static char piece[100000];
+
+        for (int i = 0; i < 3; i++) {
+                char text[64] = "";
+                int status = 0;
+
+                begin(NULL);
+                weir_http_call *call = weir_http_call_new(client, "PUT", url_of("/"));
+                CU_ASSERT_EQUAL(weir_task_run(weir_http_call_write_new(call, piece, 10, NULL, NULL)), 0);
+                CU_ASSERT_TRUE_FATAL(http_peer_accept(&peer, listener, NULL));
+                (void)http_peer_head(&peer);
+                http_peer_send(&peer,
+                               i < 2 ? "HTTP/1.1 413 Too Large\r\nContent-Length: 4\r\n\r\n" : "HTTP/1.1 413 Too Large\r\n\r\n");
+                if (i == 0)
+                        http_peer_send(&peer, "much");
+                CU_ASSERT_EQUAL(weir_task_run(weir_http_call_head_new(call, NULL, NULL)), 0);
+                CU_ASSERT_EQUAL(weir_task_run(weir_http_call_write_new(call, piece, sizeof piece, NULL, NULL)), 0);
+                if (i > 0)
+                        http_peer_send(&peer, "much");
+                http_peer_close(&peer); /* with bytes that it has not read */
+                for (int tries = 0; tries < 3 && !status; tries++)
+                        status = weir_task_run(weir_http_call_write_new(call, piece, sizeof piece, NULL, NULL));
+                CU_ASSERT_EQUAL(status, -EPIPE);
+                CU_ASSERT_EQUAL(weir_task_run(weir_http_call_write_new(call, piece, 1, NULL, NULL)), -EPIPE);
+                CU_ASSERT_EQUAL(weir_task_run(weir_http_call_finish_new(call, NULL, NULL)), -EPIPE);
+                CU_ASSERT_EQUAL(weir_http_call_status(call), 413);
+                CU_ASSERT_EQUAL(weir_task_run(weir_http_call_read_new(call, take_text, text)), 0);
+                CU_ASSERT_STRING_EQUAL(text, "much");
+                CU_ASSERT_EQUAL(weir_task_run(weir_http_call_read_new(call, take_text, text)), i < 2 ? 0 : -ECONNABORTED);
+                if (i == 2)
+                        HAS(weir_http_call_problem(call), "in the middle of the response");
+                weir_http_call_unref(call);
+                settle();
+                CU_ASSERT_EQUAL(stats().connections, 0);
+                end();
+        }
+}
+
+static void
 a_file_that_shrinks_is_told(void)
 {
         char path[] = "/tmp/weir_client_XXXXXX";
@@ -453,6 +505,7 @@ main(void)
                 WEIR_TEST(bytes_behind_a_response_are_not_the_next_one),
                 WEIR_TEST(what_came_before_the_request_is_not_its_response),
                 WEIR_TEST(an_early_response_stops_the_body),
+                WEIR_TEST(an_early_response_to_a_call_is_read_to_its_end),
                 WEIR_TEST(a_file_that_shrinks_is_told),
         };
 

@@ -135,6 +135,17 @@ written(struct weir__http_call *call, struct weir__writer *writer)
         weir__call_complete(task, 0);
 }
 
+/* The body of the response may still be read. */
+static void
+cut(struct weir__http_call *call)
+{
+        struct weir_http_call *self = weir__call_of(call);
+
+        self->is_cut = true;
+        for (struct weir__link *link; (link = weir__list_pop(&self->writers));)
+                weir__call_complete(weir__container_of(link, struct weir__call_task, waiting), -EPIPE);
+}
+
 static void seek(struct weir_http_call *self);
 
 static void
@@ -170,6 +181,7 @@ static const struct weir__http_call_ops call_ops = {
         .wants_body = wants_body,
         .paused = paused,
         .written = written,
+        .cut = cut,
         .ended = ended,
 };
 

@@ -63,6 +63,7 @@ struct weir_http_call {
         int status;           /* OVER */
         _Atomic bool is_over; /* the state is OVER: nothing is to be ended.  Any thread reads it; relaxed, as a hint */
         bool has_head;
+        bool is_cut;      /* the server takes no more of the body */
         bool is_finished; /* the body of the request has ended, or will behind the writers */
         bool is_drained; /* nobody wants the rest of the response: it is thrown away */
         size_t drained;

@@ -159,6 +159,8 @@ try_write(struct weir__call_task *task)
                 return failed;
         if (self->state == WEIR__CALL_OVER)
                 return self->status ? self->status : -EPIPE;
+        if (self->is_cut)
+                return -EPIPE;
         if (self->is_finished || self->framing == WEIR__DRAFT_NO_BODY)
                 return refuse_write(self);
         bool is_chunked = self->framing == WEIR__DRAFT_CHUNKED;
@@ -183,6 +185,8 @@ try_finish(struct weir__call_task *task)
                 return failed;
         if (self->state == WEIR__CALL_OVER && (self->status || !self->call.is_sent))
                 return self->status ? self->status : -EPIPE;
+        if (self->is_cut)
+                return -EPIPE;
         if (self->framing == WEIR__DRAFT_NO_BODY || self->is_finished || self->state == WEIR__CALL_OVER)
                 return 0;
         if (self->framing == WEIR__DRAFT_LENGTH && self->length) {

@@ -23,6 +23,7 @@ struct weir__http_call_ops {
         bool (*wants_body)(const struct weir__http_call *call); /* NULL: always */
         void (*paused)(struct weir__http_call *call); /* the head is there, and of the body no more for now; NULL: nothing */
         void (*written)(struct weir__http_call *call, struct weir__writer *writer); /* one of its own is out; NULL: it has none */
+        void (*cut)(struct weir__http_call *call); /* behind the head: the server takes no more; NULL: the call has ended then */
         /* It has left its connection: 0 if the response is complete.  `may_replay`: nothing has come, and the connection was used
          * before. */
         void (*ended)(struct weir__http_call *call, int status, bool may_replay);

@@ -212,7 +212,7 @@ end_of_input(struct weir__wire *wire)
 {
         if (!wire->call)
                 return 0;
-        if (wire->is_body && (wire->end == WEIR__RECEIVED_CLOSE || wire->end == WEIR__RECEIVED_TUNNEL)) {
+        if (wire->is_body && !wire->is_cut && (wire->end == WEIR__RECEIVED_CLOSE || wire->end == WEIR__RECEIVED_TUNNEL)) {
                 weir__wire_complete(wire, false);
                 return 0;
         }

@@ -168,7 +168,7 @@ stage_limit(struct weir__wire *wire, weir_nsec now)
                 wire->sent = transport->sent;
                 return limit_of(wire, OF_SEND, now, call->send_limit);
         }
-        if (!call->is_sent) /* the program has not written all of it */
+        if (!call->is_sent && !wire->is_cut) /* the program has not written all of it */
                 return no_limit(wire);
         if (!wire->is_body)
                 return limit_of(wire, OF_FIRST_BYTE, now, call->first_byte_limit);
@@ -205,13 +205,26 @@ settle(struct weir__wire *wire)
                 set_limit(wire);
 }
 
+/* The call has a head, and has not taken all that is behind it yet. */
+static bool
+may_read_on(const struct weir__wire *wire)
+{
+        return wire->stream && wire->call && wire->is_body && wire->end != WEIR__RECEIVED_TUNNEL && wire->call->ops->cut;
+}
+
 /* The server takes no more: it may have said why. */
 static void
 fail_sending(struct weir__wire *wire, int failure)
 {
         transport_of(wire)->is_ready = true;
         weir__wire_receive(wire);
-        weir__wire_end(wire, failure);
+        if ((failure != -EPIPE && failure != -ECONNRESET) || !may_read_on(wire)) {
+                weir__wire_end(wire, failure);
+                return;
+        }
+        wire->is_cut = true;
+        drop_output(transport_of(wire));
+        wire->call->ops->cut(wire->call);
 }
 
 static bool
@@ -308,7 +321,7 @@ weir__wire_start(struct weir__wire *wire, struct weir__http_call *call)
         wire->call = call;
         call->wire = wire;
         call->is_sent = false;
-        wire->is_body = wire->has_come = false;
+        wire->is_body = wire->has_come = wire->is_cut = false;
         wire->interim = 0;
         wire->limited_by = OF_NOTHING;
         wire->gate = (struct weir__gate){.scanned = 0};

@@ -24,6 +24,7 @@ struct weir__wire {
         bool is_receiving;  /* a function that receives is on the stack */
         bool is_body;       /* the head of the response is there */
         bool has_come;      /* a byte of the response */
+        bool is_cut;        /* the server takes no more of the request: only what has come is to be read */
         uint8_t end;        /* of the body: enum weir__received_end */
         uint8_t limited_by; /* what the limit is of: wire.c's */
         uint32_t interim;   /* bytes of interim responses */
