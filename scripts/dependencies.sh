@@ -98,6 +98,11 @@ probe_all() {
                         package dnsmasq-base has_file /usr/sbin/dnsmasq
                         package tinyproxy-bin has_command tinyproxy
                         package microsocks has_command microsocks
+                        package squid has_file /usr/sbin/squid
+                        package dante-server has_file /usr/sbin/danted
+                        package haproxy has_file /usr/sbin/haproxy
+                        package golang-go has_command go
+                        package iproute2 has_command ip
                         package tzdata has_file /usr/share/zoneinfo/Europe/Berlin
                         ;;
                 clang)

@@ -181,6 +181,41 @@ get() {
         body=$(cat "$work/body" 2>/dev/null)
 }
 
+# -- servers of others --
+
+# start_peer COMMAND...: it prints its port; sets $peer and $address
+start_peer() {
+        : >"$work/port"
+        "$@" >"$work/port" 2>>"$log" &
+        peer=$!
+        started[$peer]=$1
+        comes_true grep -qE '[0-9]+$' "$work/port"
+        address=127.0.0.1:$(grep -oE '[0-9]+$' "$work/port" | head -n 1)
+}
+
+stop_peer() {
+        kill "$peer"
+        wait "$peer" 2>/dev/null
+        unset "started[$peer]"
+}
+
+# skip_without PROGRAM...: ends the script as skipped where one is missing
+skip_without() {
+        local each
+
+        for each; do
+                command -v "$each" >/dev/null || {
+                        echo "skipped: $each is missing; scripts/dependencies.sh check installs it"
+                        exit 77
+                }
+        done
+}
+
+# asks WHAT CLIENT_ASK'S ARGUMENTS: what must come is told on standard input
+asks() {
+        "${WEIR_BUILD:?}/test/e2e/client_ask" "${@:2}" >"$work/said" 2>>"$log" || fail "$1: $? $(cat "$work/said")"
+}
+
 # -- 20-upload --
 
 # start_upload SIZE: it keeps in $kept what it gets.  To send there are $work/small, a few letters, and $work/large, SIZE bytes.

@@ -99,22 +99,6 @@ untrusted WEIR_ETLS_UNTRUSTED CN=another, which is not trusted
 lonely WEIR_ETLS_SELF_SIGNED signed by itself
 END
 
-# start_peer COMMAND...: it prints its port; sets $peer and $address
-start_peer() {
-        : >"$work/port"
-        "$@" >"$work/port" 2>>"$log" &
-        peer=$!
-        started[$peer]=$1
-        comes_true grep -qE '[0-9]+$' "$work/port"
-        address=127.0.0.1:$(grep -oE '[0-9]+$' "$work/port" | head -n 1)
-}
-
-stop_peer() {
-        kill "$peer"
-        wait "$peer" 2>/dev/null
-        unset "started[$peer]"
-}
-
 for version in 1_2 1_3; do
         step "OpenSSL's server with TLS $version"
         start_peer openssl s_server -accept 127.0.0.1:0 -cert server.pem -key server.key -www "-tls$version" </dev/null
