@@ -1,5 +1,5 @@
-/* test/client_proxy_peers_test.c: the client of HTTP through proxies of Debian, tinyproxy and microsocks.  Without one of them
- * the suite says so and passes.  The server behind them is the test. */
+/* test/client_proxy_peers_test.c: the client of HTTP through proxies of Debian: tinyproxy, squid, microsocks and dante.  Without
+ * one of them the suite says so and passes.  The server behind them is the test. */
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/prctl.h>
@@ -98,6 +98,50 @@ run_microsocks(void)
                 proxy_port = free_port();
                 snprintf(number, sizeof number, "%d", proxy_port);
                 run((char *[]){"/usr/bin/microsocks", "-i", "127.0.0.1", "-p", number, "-u", "u", "-P", "sesame", NULL});
+        }
+        CU_ASSERT_TRUE_FATAL(running > 0);
+}
+
+/* As root it becomes another user, who may read nothing here: so sed checks the password. */
+static void
+run_squid(void)
+{
+        static const char settings[] =
+                "http_port 127.0.0.1:%d\nvisible_hostname squid.test\ncache deny all\ncache_mem 1 MB\npinger_enable off\n"
+                "access_log none\ncache_store_log none\ncache_log /dev/null\npid_filename none\nnetdb_filename none\n"
+                "coredump_dir none\nshutdown_lifetime 0 seconds\nmax_filedescriptors 256\n"
+                "auth_param basic program /bin/sed -u s/^u.sesame$/OK/;t;s/.*/ERR/\n"
+                "auth_param basic children 1 startup=1\nacl known proxy_auth REQUIRED\nacl here port %d\n"
+                "http_access deny !known\nhttp_access deny !here\nhttp_access allow all\n";
+        char text[2048], name[32];
+
+        snprintf(name, sizeof name, "weirtest%d", getpid()); /* of its shared memory */
+        for (int tries = 0; tries < 10 && running < 0; tries++) {
+                proxy_port = free_port();
+                snprintf(text, sizeof text, settings, proxy_port, port);
+                tls_write_file("squid.conf", text, strlen(text));
+                run((char *[]){"/usr/sbin/squid", "-N", "-n", name, "-f", (char *)tls_path("squid.conf"), NULL});
+        }
+        CU_ASSERT_TRUE_FATAL(running > 0);
+}
+
+static void
+run_dante(void)
+{
+        char text[1024];
+
+        for (int tries = 0; tries < 10 && running < 0; tries++) {
+                proxy_port = free_port();
+                snprintf(
+                        text, sizeof text,
+                        "logoutput: %s\ninternal: 127.0.0.1 port = %d\nexternal: 127.0.0.1\nsocksmethod: none\nclientmethod: none\n"
+                        "client pass { from: 127.0.0.0/8 to: 0.0.0.0/0 }\n"
+                        "socks block { from: 0.0.0.0/0 to: 127.0.0.2/32 }\n"
+                        "socks pass { from: 127.0.0.0/8 to: 0.0.0.0/0 protocol: tcp }\n",
+                        tls_path("dante.log"), proxy_port);
+                tls_write_file("dante.conf", text, strlen(text));
+                run((char *[]){"/usr/sbin/danted", "-N", "1", "-f", (char *)tls_path("dante.conf"), "-p",
+                               (char *)tls_path("dante.pid"), NULL});
         }
         CU_ASSERT_TRUE_FATAL(running > 0);
 }
@@ -201,6 +245,65 @@ through_tinyproxy(void)
 }
 
 static void
+through_squid(void)
+{
+        struct seen wrong = {0}, plain = {0}, forbidden = {0};
+
+        if (access("/usr/sbin/squid", X_OK) != 0) {
+                printf("squid is not here ...");
+                return;
+        }
+        begin_peers();
+        run_squid();
+        use_proxy("http", "sesame");
+        fetch_all();
+        start(weir_client_request_new(client, "GET", "https://localhost:1/", see, &forbidden));
+        wait_for(&forbidden);
+        CU_ASSERT_EQUAL(forbidden.status, -EACCES);
+        CU_ASSERT_EQUAL(forbidden.stage, WEIR_HTTP_PROXY);
+        HAS(forbidden.problem, "refused CONNECT localhost:1: 403 Forbidden");
+        use_proxy("http", "wrong");
+        ask("https", &wrong);
+        wait_for(&wrong);
+        CU_ASSERT_EQUAL(wrong.status, -EACCES);
+        HAS(wrong.problem, "refused CONNECT localhost:");
+        HAS(wrong.problem, "407 Proxy Authentication Required");
+        HAS_NOT(wrong.problem, "wrong");
+        plain.wants = "Proxy-Authenticate";
+        ask("http", &plain);
+        wait_for(&plain);
+        CU_ASSERT_EQUAL(plain.status, 0);
+        CU_ASSERT_EQUAL(plain.code, 407);
+        HAS(plain.field, "Basic realm=");
+        end_peers();
+}
+
+/* Users of dante are those of the system: it has none here. */
+static void
+through_dante(void)
+{
+        struct seen refused = {0}, forbidden = {0};
+
+        if (access("/usr/sbin/danted", X_OK) != 0) {
+                printf("dante is not here ...");
+                return;
+        }
+        begin_peers();
+        run_dante();
+        use_proxy("socks5", "sesame");
+        fetch_all();
+        start(weir_client_request_new(client, "GET", "http://127.0.0.1:1/", see, &refused));
+        wait_for(&refused);
+        CU_ASSERT_EQUAL(refused.status, -ECONNREFUSED);
+        HAS(refused.problem, "refused 127.0.0.1:1: the server has refused");
+        start(weir_client_request_new(client, "GET", "http://127.0.0.2:1/", see, &forbidden));
+        wait_for(&forbidden);
+        CU_ASSERT_EQUAL(forbidden.status, -EACCES);
+        HAS(forbidden.problem, "refused 127.0.0.2:1:");
+        end_peers();
+}
+
+static void
 through_microsocks(void)
 {
         struct seen wrong = {0}, refused = {0};
@@ -230,7 +333,9 @@ main(void)
 {
         static const struct weir_test tests[] = {
                 WEIR_TEST(through_tinyproxy),
+                WEIR_TEST(through_squid),
                 WEIR_TEST(through_microsocks),
+                WEIR_TEST(through_dante),
         };
 
         signal(SIGPIPE, SIG_IGN); /* OpenSSL's writes of the test */
