@@ -1,5 +1,5 @@
-/* test/resolve_dnsmasq_test.c: look-ups at dnsmasq, a server of names of Debian, with a zone of the suite.  Without dnsmasq the
- * suite says so and passes. */
+/* test/resolve_dnsmasq_test.c: look-ups at dnsmasq, a server of names of Debian, with a zone of the suite.  What is below "up" it
+ * asks the suite's own server (test/dns_server.h).  Without dnsmasq the suite says so and passes. */
 #include "test/fixture.h"
 
 #include <arpa/inet.h>
@@ -7,6 +7,8 @@
 #include <netinet/in.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
+
+#include "test/dns_server.h"
 
 static const char *
 dnsmasq(void)
@@ -81,6 +83,9 @@ start(const char *path, unsigned port, int limit)
         OPTION("--pid-file=");
         OPTION("--user=");
         OPTION("--local=/test/");
+        OPTION("--cache-size=0");
+        if (*dns.servers)
+                OPTION("--server=/up/127.0.0.1#%s", strchr(dns.servers, ':') + 1);
         OPTION("--local-ttl=2");
         OPTION("--edns-packet-max=%d", limit);
         OPTION("--host-record=both.test,192.0.2.1,2001:db8::1");
@@ -95,27 +100,55 @@ start(const char *path, unsigned port, int limit)
         }
 }
 
-static void
-a_zone_is_read(void)
+/* The config is for changes.  Returns false without dnsmasq. */
+static bool
+begin(struct weir_resolver_config *config)
 {
-        struct weir_resolver_config config = WEIR_RESOLVER_CONFIG_DEFAULT;
+        static char servers[64];
         unsigned port = free_port();
-        char servers[64];
-        int status;
 
         if (!dnsmasq()) {
                 printf("dnsmasq is not here ...");
-                return;
+                return false;
         }
+        dns_start();
         start(dnsmasq(), port, 4096);
         snprintf(servers, sizeof servers, "127.0.0.1:%u", port);
-        config.mode = WEIR_RESOLVER_DNS;
-        config.servers = servers;
-        config.timeout = WEIR_MSEC(500);
-        config.tries = 10;
-        CU_ASSERT_EQUAL_FATAL(weir_resolver_configure(&config), 0);
+        *config = (struct weir_resolver_config)WEIR_RESOLVER_CONFIG_DEFAULT;
+        config->mode = WEIR_RESOLVER_DNS;
+        config->servers = servers;
+        config->timeout = WEIR_MSEC(500);
+        config->tries = 10;
+        CU_ASSERT_EQUAL_FATAL(weir_resolver_configure(config), 0);
         weir_test_begin_virtual();
         WEIR_TEST_EVENTUALLY(look_up("both.test", AF_INET).status == 0); /* it is up */
+        return true;
+}
+
+static void
+stop_server(void)
+{
+        int status;
+
+        kill(server, SIGTERM);
+        CU_ASSERT_EQUAL(waitpid(server, &status, 0), server);
+}
+
+static void
+end(void)
+{
+        weir_test_end();
+        CU_ASSERT_EQUAL(weir_resolver_configure(NULL), 0);
+        dns_stop();
+}
+
+static void
+a_zone_is_read(void)
+{
+        struct weir_resolver_config config;
+
+        if (!begin(&config))
+                return;
         struct seen seen = look_up("both.test", 0);
         CU_ASSERT_EQUAL(seen.count, 2);
         CU_ASSERT_STRING_EQUAL(seen.first, "2001:db8::1");
@@ -126,13 +159,83 @@ a_zone_is_read(void)
         CU_ASSERT_EQUAL(look_up("many.test", AF_INET6).status, -ENOENT);
         CU_ASSERT_EQUAL(look_up("nx.test", 0).status, -ENOENT);
         CU_ASSERT_EQUAL(look_up("elsewhere.example", 0).status, -EIO); /* REFUSED: it has nobody to ask */
-        kill(server, SIGTERM);
-        CU_ASSERT_EQUAL(waitpid(server, &status, 0), server);
+        stop_server();
         CU_ASSERT_EQUAL(look_up("both.test", 0).status, 0); /* for two seconds */
         weir_test_pass(WEIR_SEC(2));
         CU_ASSERT_EQUAL(look_up("both.test", 0).status, -EAGAIN);
-        weir_test_end();
-        CU_ASSERT_EQUAL(weir_resolver_configure(NULL), 0);
+        end();
+}
+
+/* How many queries a look-up makes behind dnsmasq. */
+static unsigned
+cost(const char *name)
+{
+        unsigned before = atomic_load(&dns.queries);
+
+        look_up(name, AF_INET);
+        return atomic_load(&dns.queries) - before;
+}
+
+static void
+what_dnsmasq_passes_on_is_told_apart(void)
+{
+        struct weir_resolver_config config;
+
+        if (!begin(&config))
+                return;
+        CU_ASSERT_EQUAL(look_up("v4.up", 0).count, 1);
+        CU_ASSERT_EQUAL(look_up("v6.up", 0).count, 1);
+        CU_ASSERT_EQUAL(look_up("v6.up", AF_INET).status, -ENOENT);
+        CU_ASSERT_EQUAL(look_up("both.up", 0).count, 2);
+        CU_ASSERT_EQUAL(look_up("many.up", 0).count, 20);
+        CU_ASSERT_EQUAL(look_up("cname.up", AF_INET).count, 1);
+        CU_ASSERT_EQUAL(look_up("big.up", AF_INET).count, 60); /* over TCP */
+        CU_ASSERT_TRUE(atomic_load(&dns.over_tcp) > 0);
+        CU_ASSERT_EQUAL(look_up("nx.up", 0).status, -ENOENT);
+        CU_ASSERT_EQUAL(look_up("fail.up", 0).status, -EIO); /* SERVFAIL */
+        CU_ASSERT_EQUAL(look_up("failing6.up", 0).count, 1);
+        stop_server();
+        end();
+}
+
+static void
+silence_is_told(void)
+{
+        struct weir_resolver_config config;
+
+        if (!begin(&config))
+                return;
+        config.timeout = WEIR_MSEC(50);
+        config.tries = 2;
+        CU_ASSERT_EQUAL(weir_resolver_configure(&config), 0);
+        CU_ASSERT_EQUAL(look_up("silent.up", 0).status, -EAGAIN);
+        CU_ASSERT_TRUE(atomic_load(&dns.queries) > 0);
+        stop_server();
+        end();
+}
+
+static void
+short_times_to_live_hold(void)
+{
+        struct weir_resolver_config config;
+
+        if (!begin(&config))
+                return;
+        CU_ASSERT_TRUE(cost("short.up") > 0);
+        CU_ASSERT_EQUAL(cost("short.up"), 0);
+        weir_test_pass(WEIR_SEC(2) - 1);
+        CU_ASSERT_EQUAL(cost("short.up"), 0);
+        weir_test_pass(1);
+        CU_ASSERT_TRUE(cost("short.up") > 0);
+        CU_ASSERT_TRUE(cost("zero.up") > 0);
+        CU_ASSERT_TRUE(cost("zero.up") > 0);
+        CU_ASSERT_TRUE(cost("nx.up") > 0); /* 20 s */
+        weir_test_pass(WEIR_SEC(19));
+        CU_ASSERT_EQUAL(cost("nx.up"), 0);
+        weir_test_pass(WEIR_SEC(1));
+        CU_ASSERT_TRUE(cost("nx.up") > 0);
+        stop_server();
+        end();
 }
 
 int
@@ -140,6 +243,9 @@ main(void)
 {
         static const struct weir_test tests[] = {
                 WEIR_TEST(a_zone_is_read),
+                WEIR_TEST(what_dnsmasq_passes_on_is_told_apart),
+                WEIR_TEST(silence_is_told),
+                WEIR_TEST(short_times_to_live_hold),
         };
 
         return weir_test_main("resolve_dnsmasq", tests, sizeof tests / sizeof *tests);
