@@ -128,17 +128,16 @@ run_squid(void)
 static void
 run_dante(void)
 {
+        static const char settings[] = "logoutput: %s\ninternal: 127.0.0.1 port = %d\nexternal: 127.0.0.1\n"
+                                       "socksmethod: none\nclientmethod: none\n"
+                                       "client pass { from: 127.0.0.0/8 to: 0.0.0.0/0 }\n"
+                                       "socks block { from: 0.0.0.0/0 to: 127.0.0.2/32 }\n"
+                                       "socks pass { from: 127.0.0.0/8 to: 0.0.0.0/0 protocol: tcp }\n";
         char text[1024];
 
         for (int tries = 0; tries < 10 && running < 0; tries++) {
                 proxy_port = free_port();
-                snprintf(
-                        text, sizeof text,
-                        "logoutput: %s\ninternal: 127.0.0.1 port = %d\nexternal: 127.0.0.1\nsocksmethod: none\nclientmethod: none\n"
-                        "client pass { from: 127.0.0.0/8 to: 0.0.0.0/0 }\n"
-                        "socks block { from: 0.0.0.0/0 to: 127.0.0.2/32 }\n"
-                        "socks pass { from: 127.0.0.0/8 to: 0.0.0.0/0 protocol: tcp }\n",
-                        tls_path("dante.log"), proxy_port);
+                snprintf(text, sizeof text, settings, tls_path("dante.log"), proxy_port);
                 tls_write_file("dante.conf", text, strlen(text));
                 run((char *[]){"/usr/sbin/danted", "-N", "1", "-f", (char *)tls_path("dante.conf"), "-p",
                                (char *)tls_path("dante.pid"), NULL});
