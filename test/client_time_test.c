@@ -353,6 +353,81 @@ an_idle_connection_is_closed_at_its_limit(void)
         end();
 }
 
+/* A server that says when it closes the connection: a second before. */
+static void
+an_idle_connection_is_closed_before_its_server_does(void)
+{
+        static const struct {
+                const char *fields;
+                int seconds; /* that it is kept; 0: not at all */
+        } rows[] = {
+                {"Keep-Alive: timeout=5, max=100\r\n", 4},
+                {"keep-alive: max=0 , Timeout=2\r\nConnection: keep-alive\r\n", 1},
+                {"Keep-Alive: timeout=51\r\n", 50},
+                {"Keep-Alive: timeout=52\r\n", 50},
+                {"Keep-Alive: timeout=99999999999999999999999\r\n", 50},
+                {"Keep-Alive: timeout=1\r\n", 0},
+                {"Keep-Alive: timeout=0\r\n", 0},
+                {"Keep-Alive: timeout=\r\n", 50},
+                {"Keep-Alive: timeout\r\n", 50},
+                {"Keep-Alive: timeout=-1\r\n", 50},
+                {"Keep-Alive: timeout=5s\r\n", 50},
+                {"Keep-Alive: timeout=\"5\"\r\n", 50},
+                {"Keep-Alive: 5\r\n", 50},
+                {"Keep-Alive:\r\n", 50},
+                {"Keep-Alivf: timeout=5\r\n", 50},
+                {"Keep-Alive: timeout=x, timeout=7\r\n", 6},
+        };
+
+        for (size_t i = 0; i < 2 * sizeof rows / sizeof *rows; i++) {
+                const char *fields = rows[i / 2].fields;
+                weir_nsec kept = WEIR_SEC(rows[i / 2].seconds);
+                struct seen seen = {0};
+                char reply[256];
+
+                begin_time(NULL);
+                get("/", &seen);
+                (void)accept_request();
+                snprintf(reply, sizeof reply, "HTTP/1.%zu 200 OK\r\nContent-Length: 4\r\n%s%s\r\nword", i % 2,
+                         i % 2 || strstr(fields, "Connection") ? "" : "Connection: keep-alive\r\n", fields);
+                http_peer_send(&peer, reply);
+                settle();
+                SEES(seen, 0, 200, "word");
+                if (kept) {
+                        weir_test_pass(kept - 1);
+                        CU_ASSERT_EQUAL(stats().idle, 1);
+                        weir_test_pass(1);
+                }
+                CU_ASSERT_EQUAL(stats().connections, 0);
+                CU_ASSERT_STRING_EQUAL(http_peer_ends(&peer), "<end>");
+                end();
+        }
+}
+
+/* It holds until the server says otherwise. */
+static void
+what_a_server_has_said_holds_for_the_connection(void)
+{
+        struct seen first = {0}, second = {0};
+
+        begin_time(NULL);
+        get("/", &first);
+        (void)accept_request();
+        http_peer_send(&peer, "HTTP/1.1 200 OK\r\nContent-Length: 4\r\nKeep-Alive: timeout=5\r\n\r\nword");
+        settle();
+        weir_test_pass(WEIR_SEC(3));
+        get("/", &second);
+        (void)http_peer_request(&peer);
+        http_peer_send(&peer, OK_WORD);
+        settle();
+        SEES(second, 0, 200, "word");
+        weir_test_pass(WEIR_SEC(4) - 1);
+        CU_ASSERT_EQUAL(stats().idle, 1);
+        weir_test_pass(1);
+        CU_ASSERT_EQUAL(stats().connections, 0);
+        end();
+}
+
 static void
 no_request_goes_to_a_connection_above_its_age(void)
 {
@@ -440,6 +515,8 @@ main(void)
                 WEIR_TEST(a_redirect_that_waits_is_in_the_queue),
                 WEIR_TEST(the_deadline_of_a_series_ends_a_request_in_any_stage),
                 WEIR_TEST(an_idle_connection_is_closed_at_its_limit),
+                WEIR_TEST(an_idle_connection_is_closed_before_its_server_does),
+                WEIR_TEST(what_a_server_has_said_holds_for_the_connection),
                 WEIR_TEST(no_request_goes_to_a_connection_above_its_age),
                 WEIR_TEST(a_request_may_last_longer_than_the_age),
                 WEIR_TEST(a_server_of_the_same_process_is_waited_for),

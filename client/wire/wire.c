@@ -142,12 +142,23 @@ no_limit(struct weir__wire *wire)
         return WEIR_FOREVER;
 }
 
+/* A second before the server closes it, so that no request goes out just then. */
+static weir_nsec
+idle_time(const struct weir__wire *wire)
+{
+        weir_nsec most = client_of(wire)->config.idle_limit;
+
+        if (__builtin_expect(wire->keep_seconds, 0) && WEIR_SEC(wire->keep_seconds - 1) < most)
+                return WEIR_SEC(wire->keep_seconds - 1);
+        return most;
+}
+
 /* It is closed at its age as well: no request goes to an older one. */
 static weir_nsec
 idle_limit(struct weir__wire *wire, weir_nsec now)
 {
         const struct weir_client_config *config = &client_of(wire)->config;
-        weir_nsec idle = limit_of(wire, OF_IDLE, now, config->idle_limit),
+        weir_nsec idle = limit_of(wire, OF_IDLE, now, idle_time(wire)),
                   aged = weir__clock_after(wire->opened_at, config->age_limit);
 
         return idle < aged ? idle : aged;
@@ -372,7 +383,7 @@ weir__wire_take_back(struct weir__http_call *call, struct weir__writer *writer)
 static bool
 may_be_kept(const struct weir__wire *wire, const struct weir__http_call *call)
 {
-        return call->received->is_persistent && call->is_sent && !weir__phase_is_stopping() &&
+        return call->received->is_persistent && call->is_sent && wire->keep_seconds != 1 && !weir__phase_is_stopping() &&
                weir__clock_now() < weir__clock_after(wire->opened_at, client_of(wire)->config.age_limit);
 }
 
@@ -384,6 +395,8 @@ weir__wire_complete(struct weir__wire *wire, bool has_rest)
         wire->served += wire->served < UINT32_MAX;
         wire->pooled.is_fresh = false;
         weir__http_call_set_stage(call, WEIR_HTTP_COMPLETE);
+        if (__builtin_expect(call->received->keep_seconds, 0))
+                wire->keep_seconds = call->received->keep_seconds;
         bool is_kept = !has_rest && may_be_kept(wire, call);
         (void)detach(wire);
         if (is_kept)

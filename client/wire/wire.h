@@ -18,17 +18,18 @@ struct weir__wire {
         struct weir_stream *stream;   /* a use; NULL: it is over */
         struct weir__http_call *call; /* or NULL: it is free */
         weir_nsec opened_at;
-        weir_nsec since;    /* when the stage began that has a limit, or bytes went or came */
-        uint64_t sent;      /* of the transport, when that was noted */
-        unsigned served;    /* calls that are complete; saturates */
-        bool is_receiving;  /* a function that receives is on the stack */
-        bool is_body;       /* the head of the response is there */
-        bool has_come;      /* a byte of the response */
-        bool is_cut;        /* the server takes no more of the request: only what has come is to be read */
-        uint8_t end;        /* of the body: enum weir__received_end */
-        uint8_t limited_by; /* what the limit is of: wire.c's */
-        uint32_t interim;   /* bytes of interim responses */
-        uint64_t left;      /* LENGTH: bytes of the body that are to come */
+        weir_nsec since;       /* when the stage began that has a limit, or bytes went or came */
+        uint64_t sent;         /* of the transport, when that was noted */
+        unsigned served;       /* calls that are complete; saturates */
+        bool is_receiving;     /* a function that receives is on the stack */
+        bool is_body;          /* the head of the response is there */
+        bool has_come;         /* a byte of the response */
+        bool is_cut;           /* the server takes no more of the request: only what has come is to be read */
+        uint8_t end;           /* of the body: enum weir__received_end */
+        uint8_t limited_by;    /* what the limit is of: wire.c's */
+        uint16_t keep_seconds; /* the server closes it when it is idle for so long; 0: it has not said that */
+        uint32_t interim;      /* bytes of interim responses */
+        uint64_t left;         /* LENGTH: bytes of the body that are to come */
         struct weir__gate gate;
         struct weir__chunked chunked;
         struct weir__work ending; /* over: frees it, for it may be on the stack */

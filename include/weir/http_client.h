@@ -70,7 +70,8 @@ struct weir_client_config {
         weir_nsec between_limit;    /* in the response, between bytes; default: 60 s */
         weir_nsec limit;            /* of the whole, from the start, redirects included; default: none but those above */
 
-        weir_nsec idle_limit; /* a connection is kept unused for so long; default: 50 s */
+        weir_nsec idle_limit; /* a connection is kept unused for so long, or until a second before the server closes it, as
+                                 its field Keep-Alive says; default: 50 s */
         weir_nsec age_limit;  /* no new request goes to a connection that is older, so that other addresses of a name are
                                  noticed; default: 10 min */
 

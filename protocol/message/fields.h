@@ -25,16 +25,16 @@ typedef void *weir__message_alloc(size_t size);
 
 /* The fields that concern the message itself. */
 struct weir__control {
-        const struct weir__parsed_field *host;
-        uint32_t hosts, lengths, codings; /* lines of Host, of Content-Length and of Transfer-Encoding */
-        uint64_t length;                  /* Content-Length; above WEIR__CONTENT_LENGTH_MAX for an invalid one */
-        bool is_chunked;                  /* Transfer-Encoding is chunked, without an empty member beside it */
-        bool is_chunked_last;             /* the last member of Transfer-Encoding is chunked, and ... */
-        bool is_chunked_before;           /* ... one before it is */
-        bool has_other_coding;            /* any member that is not chunked */
-        bool has_close, has_keep_alive;   /* options of Connection */
-        bool is_continue_expected;        /* in Expect, and ... */
-        bool has_other_expectation;       /* ... anything else */
+        const struct weir__parsed_field *host, *keep_alive; /* the last of each */
+        uint32_t hosts, lengths, codings;                   /* lines of Host, of Content-Length and of Transfer-Encoding */
+        uint64_t length;                /* Content-Length; above WEIR__CONTENT_LENGTH_MAX for an invalid one */
+        bool is_chunked;                /* Transfer-Encoding is chunked, without an empty member beside it */
+        bool is_chunked_last;           /* the last member of Transfer-Encoding is chunked, and ... */
+        bool is_chunked_before;         /* ... one before it is */
+        bool has_other_coding;          /* any member that is not chunked */
+        bool has_close, has_keep_alive; /* options of Connection */
+        bool is_continue_expected;      /* in Expect, and ... */
+        bool has_other_expectation;     /* ... anything else */
 };
 
 /* Fields that are parsed without a second allocation: on the stack, 4 KiB of it. */
@@ -123,6 +123,8 @@ weir__fields_read_one(struct weir__control *control, const char *head, const str
         case 10:
                 if (weir__fields_is_name(name, "Connection", 10))
                         weir__fields_read_members(control, value, size, weir__fields_read_connection);
+                else if ((name[0] | 0x20) == 'k' && weir__fields_is_name(name, "Keep-Alive", 10))
+                        control->keep_alive = field;
                 break;
         case 14:
                 if (weir__fields_is_name(name, "Content-Length", 14))

@@ -56,6 +56,27 @@ announces_too_much(const struct draft *draft)
         return (status / 100 == 1 || status == 204) && (draft->control.length > 0 || draft->control.codings > 0);
 }
 
+/* The seconds of "timeout=5, max=100"; 0 is taken for 1, too little as well.  What is no number is ignored.  `max` is not read:
+ * the last response of a server that counts says close.  Source: RFC 2068 section 19.7.1.1. */
+static uint16_t
+keep_seconds_of(const struct draft *draft)
+{
+        static const char name[] = "timeout=";
+        const size_t skip = sizeof name - 1;
+        const struct weir__parsed_field *field = draft->control.keep_alive;
+        const char *value = draft->head + field->value.at, *member;
+        size_t left = field->value.size, size;
+        uint64_t seconds;
+
+        while (weir__bytes_next_member(&value, &left, &member, &size)) {
+                if (size <= skip || !weir__bytes_equal(member, name, skip))
+                        continue;
+                if (weir__bytes_number(member + skip, size - skip, &seconds) == size - skip)
+                        return seconds == 0 ? 1 : seconds < UINT16_MAX ? (uint16_t)seconds : UINT16_MAX;
+        }
+        return 0;
+}
+
 static void
 fill(struct weir__received *received, const struct draft *draft)
 {
@@ -69,6 +90,8 @@ fill(struct weir__received *received, const struct draft *draft)
         received->is_persistent = !control->has_close && (received->minor > 0 || control->has_keep_alive) &&
                                   received->end != WEIR__RECEIVED_CLOSE && received->end != WEIR__RECEIVED_TUNNEL &&
                                   !announces_too_much(draft);
+        if (__builtin_expect(control->keep_alive != NULL, 0))
+                received->keep_seconds = keep_seconds_of(draft);
 }
 
 static struct weir__received *

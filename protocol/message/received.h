@@ -27,6 +27,7 @@ struct weir__received {
         uint8_t end;                      /* enum weir__received_end */
         bool has_length;                  /* Content-Length is there */
         bool is_persistent;               /* the connection may be kept for another request, once the body is read */
+        uint16_t keep_seconds;            /* for so long it keeps an idle connection, from 1 on; 0: it does not say */
         const struct weir__field *fields; /* in order of arrival */
 };
 
