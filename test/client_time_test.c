@@ -1,4 +1,6 @@
 /* test/client_time_test.c: the time limits of the client on the virtual clock, each to the nanosecond. */
+#include <weir/http_call.h>
+
 #include "test/client_fixture.h"
 #include "test/timer_fixture.h"
 
@@ -471,6 +473,65 @@ a_request_may_last_longer_than_the_age(void)
         end();
 }
 
+/* -- calls -- */
+
+/* A call whose head is there, and which nobody uses any more.  Its body has ten bytes. */
+static void
+leave_a_call(const char *url)
+{
+        weir_http_call *call = weir_http_call_new(client, "GET", url);
+
+        start(weir_http_call_head_new(call, NULL, NULL));
+        settle();
+        (void)accept_request();
+        http_peer_send(&peer, "HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\n");
+        settle();
+        CU_ASSERT_EQUAL(weir_http_call_status(call), 200);
+        weir_http_call_unref(call);
+        settle();
+        CU_ASSERT_EQUAL(stats().connections, 1);
+}
+
+/* A byte from time to time keeps it no longer. */
+static void
+the_rest_of_a_response_is_thrown_away_for_a_second(void)
+{
+        begin_time(NULL);
+        leave_a_call(url_of("/"));
+        http_peer_send(&peer, "0");
+        settle();
+        weir_test_pass(WEIR_MSEC(900));
+        http_peer_send(&peer, "1");
+        settle();
+        weir_test_pass(WEIR_MSEC(100) - 1);
+        CU_ASSERT_EQUAL(stats().connections, 1);
+        weir_test_pass(1);
+        CU_ASSERT_EQUAL(stats().connections, 0);
+        CU_ASSERT_STRING_NOT_EQUAL(http_peer_ends(&peer), "");
+        end();
+}
+
+static void
+a_rest_that_comes_within_a_second_keeps_the_connection(void)
+{
+        struct seen seen = {0};
+
+        begin_time(NULL);
+        leave_a_call(url_of("/"));
+        weir_test_pass(WEIR_MSEC(900));
+        http_peer_send(&peer, "0123456789");
+        settle();
+        CU_ASSERT_EQUAL(stats().idle, 1);
+        weir_test_pass(WEIR_SEC(1));
+        get("/", &seen);
+        (void)http_peer_request(&peer);
+        http_peer_send(&peer, OK_WORD);
+        settle();
+        SEES(seen, 0, 200, "word");
+        CU_ASSERT_EQUAL(stats().reused, 1);
+        end();
+}
+
 /* -- client and server in one process -- */
 
 static void
@@ -519,6 +580,8 @@ main(void)
                 WEIR_TEST(what_a_server_has_said_holds_for_the_connection),
                 WEIR_TEST(no_request_goes_to_a_connection_above_its_age),
                 WEIR_TEST(a_request_may_last_longer_than_the_age),
+                WEIR_TEST(the_rest_of_a_response_is_thrown_away_for_a_second),
+                WEIR_TEST(a_rest_that_comes_within_a_second_keeps_the_connection),
                 WEIR_TEST(a_server_of_the_same_process_is_waited_for),
         };
 

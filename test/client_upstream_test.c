@@ -524,6 +524,34 @@ a_call_has_a_member(void)
         end_members();
 }
 
+/* What the program does not wait for is no failure of the member; a head of 503 is one. */
+static void
+a_call_that_is_given_up_says_nothing(void)
+{
+        for (int i = 0; i < 8; i++) {
+                begin_members(NULL, NULL, 1);
+                weir_http_call *call = weir_http_call_new(client, "GET", "http://backend/");
+
+                start(weir_http_call_head_new(call, NULL, NULL));
+                settle();
+                CU_ASSERT_EQUAL(take_request(), 0);
+                if (i % 4 == 1)
+                        reply(0, "HTTP/1.1 200 OK\r\nContent-Length: 1000000\r\n\r\nword");
+                if (i % 4 == 2)
+                        reply(0, "HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nword");
+                if (i % 4 == 3)
+                        reply(0, "HTTP/1.1 503 No\r\nContent-Length: 1000000\r\n\r\nword");
+                if (i <= 4) /* a head that is waited for keeps the call */
+                        weir_http_call_break(call);
+                weir_http_call_unref(call);
+                weir_test_pass(WEIR_SEC(2));
+                CU_ASSERT_EQUAL(stats().connections, 0);
+                CU_ASSERT_EQUAL(info_of(0).in_flight, 0);
+                CU_ASSERT_EQUAL(info_of(0).failures, i % 4 == 3);
+                end_members();
+        }
+}
+
 static void
 a_call_without_a_member_says_why(void)
 {
@@ -670,6 +698,7 @@ main(void)
                 WEIR_TEST(a_redirect_to_an_upstream_is_one_to_a_host),
                 WEIR_TEST(certificates_have_the_name_of_the_upstream),
                 WEIR_TEST(a_call_has_a_member),
+                WEIR_TEST(a_call_that_is_given_up_says_nothing),
                 WEIR_TEST(a_call_without_a_member_says_why),
                 WEIR_TEST(a_worker_may_lose_its_poller_while_the_program_chooses),
                 WEIR_TEST(members_come_from_names),

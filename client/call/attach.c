@@ -15,6 +15,8 @@
 #include "kernel/base/phase.h"
 #include "kernel/worker/deliver.h"
 
+#define DRAIN_LIMIT WEIR_SEC(1) /* for the rest of a response that nobody wants */
+
 static struct weir__branch *
 branch_of(const struct weir_http_call *self)
 {
@@ -29,6 +31,15 @@ clear_alarm(struct weir_http_call *self)
         self->has_alarm = false;
 }
 
+/* What the program did not wait for says nothing about the member. */
+static enum weir__outcome
+outcome_of(const struct weir_http_call *self, int status)
+{
+        if (!self->is_given_up)
+                return weir__target_outcome(status, self->has_head ? self->call.received->status : 0);
+        return self->has_head ? weir__target_outcome(0, self->call.received->status) : WEIR__OUTCOME_CANCELLED;
+}
+
 /* It has no place any more. */
 static void
 be_over(struct weir_http_call *self, int status)
@@ -40,7 +51,7 @@ be_over(struct weir_http_call *self, int status)
         weir__http_call_end_stage(&self->call);
         if (status && !self->has_head && self->origin)
                 weir__branch_count(branch_of(self), WEIR__CLIENT_FAILED);
-        weir__target_report(&self->target, weir__target_outcome(status, self->has_head ? self->call.received->status : 0));
+        weir__target_report(&self->target, outcome_of(self, status));
         weir__call_end_tasks(self);
 }
 
@@ -272,6 +283,7 @@ weir__call_end(struct weir_http_call *self, int status)
 
         if (state == WEIR__CALL_OVER)
                 return;
+        self->is_given_up |= status == -ECONNABORTED;
         if (state == WEIR__CALL_WIRED)
                 weir__wire_abandon(&self->call);
         bool has_left = state == WEIR__CALL_WIRED ||
@@ -339,6 +351,7 @@ weir__call_begin(struct weir_http_call *self)
 void
 weir__call_close(struct weir_http_call *self)
 {
+        weir_nsec until = weir__clock_after(weir__clock_now(), DRAIN_LIMIT);
         bool may_drain = self->state == WEIR__CALL_WIRED && self->has_head && self->call.is_sent &&
                          (!self->call.received->has_length || self->call.received->content_length <= WEIR__DRAINED);
 
@@ -346,6 +359,7 @@ weir__call_close(struct weir_http_call *self)
                 weir__call_end(self, -ECONNABORTED);
                 return;
         }
-        self->is_drained = true;
+        self->is_given_up = self->is_drained = true;
+        self->call.late_at = until < self->call.late_at ? until : self->call.late_at;
         weir__wire_go_on(self->call.wire);
 }

@@ -65,7 +65,8 @@ struct weir_http_call {
         bool has_head;
         bool is_cut;      /* the server takes no more of the body */
         bool is_finished; /* the body of the request has ended, or will behind the writers */
-        bool is_drained; /* nobody wants the rest of the response: it is thrown away */
+        bool is_given_up; /* the program has ended it */
+        bool is_drained;  /* nobody wants the rest of the response: it is thrown away */
         size_t drained;
         struct weir__list heads, writers; /* struct weir__call_task */
         struct weir__call_task *reader;   /* or NULL */
