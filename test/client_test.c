@@ -206,6 +206,40 @@ the_last_body_counts(void)
         end();
 }
 
+/* A body without a type leaves the field as it is, whatever has set it, and when. */
+static void
+a_body_without_a_type_leaves_the_field(void)
+{
+        static char text[] = "body", path[] = "/tmp/weir_client_XXXXXX";
+        int file = mkstemp(path);
+
+        CU_ASSERT_EQUAL(write(file, text, 4), 4);
+        unlink(path);
+        for (int i = 0; i < 12; i++) {
+                struct seen seen = {0};
+                char sent[4096];
+
+                begin(NULL);
+                weir_task *request = request_new("POST", "/", &seen);
+                if (i / 3 == 1)
+                        CU_ASSERT_EQUAL(weir_http_request_set_body(request, "first", 5, "text/plain"), 0);
+                if (i / 3 == 2)
+                        CU_ASSERT_EQUAL(weir_http_request_set_header(request, "Content-Type", "text/plain"), 0);
+                int r = i % 3 == 0   ? weir_http_request_set_body(request, text, 4, NULL)
+                        : i % 3 == 1 ? weir_http_request_lend_body(request, text, 4, NULL)
+                                     : weir_http_request_set_body_file(request, file, 0, 4, NULL);
+                CU_ASSERT_EQUAL(r, 0);
+                if (i / 3 == 3)
+                        CU_ASSERT_EQUAL(weir_http_request_set_header(request, "Content-Type", "text/plain"), 0);
+                ask(request, &seen, OK_WORD, sent);
+                HAS(sent, "\r\n\r\nbody");
+                CU_ASSERT_EQUAL(strstr(sent, "Content-Type: text/plain\r\n") != NULL, i / 3 > 0);
+                CU_ASSERT_EQUAL(strstr(sent, "Content-Type") != NULL, i / 3 > 0);
+                end();
+        }
+        close(file);
+}
+
 /* -- responses -- */
 
 struct reply {
@@ -435,6 +469,7 @@ main(void)
                 WEIR_TEST(bodies_are_copied_lent_and_of_files),
                 WEIR_TEST(a_large_body_goes_out_as_the_server_takes_it),
                 WEIR_TEST(the_last_body_counts),
+                WEIR_TEST(a_body_without_a_type_leaves_the_field),
                 WEIR_TEST(responses_end_where_they_say),
                 WEIR_TEST(fields_and_the_body_are_read_and_taken),
                 WEIR_TEST(other_tasks_have_no_response),

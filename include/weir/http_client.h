@@ -174,7 +174,8 @@ WEIR_API weir_task *weir_client_request_new(weir_client *client, const char *met
 WEIR_API int weir_http_request_set_header(weir_task *request, const char *name, const char *value);
 WEIR_API int weir_http_request_add_header(weir_task *request, const char *name, const char *value);
 
-/* Gives the request a body, in place of another.  `type` is its Content-Type; NULL: none.
+/* Gives the request a body, in place of another.  `type` is its Content-Type; NULL: that field is left as
+ * it is, absent or as it was set before.
  *
  * Owner:   the bytes are copied; of the second function they are lent until the callback; of the third
  *          the descriptor must stay open until then.
