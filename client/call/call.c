@@ -100,16 +100,6 @@ weir__call_start_task(struct weir__call_task *task)
 
 /* -- the public face -- */
 
-static void
-set_limits(struct weir_http_call *self, const struct weir_client_config *config)
-{
-        self->limit = config->limit;
-        self->call.max_head = (uint32_t)config->max_head;
-        self->call.send_limit = config->send_limit;
-        self->call.first_byte_limit = config->first_byte_limit;
-        self->call.between_limit = config->between_limit;
-}
-
 weir_http_call *
 weir_http_call_new(weir_client *client, const char *method, const char *url)
 {
@@ -126,7 +116,8 @@ weir_http_call_new(weir_client *client, const char *method, const char *url)
         weir__lock_init(&self->lock, WEIR__RANK_LEAF);
         self->ordered.ops = &order_ops;
         self->poller = (uint8_t)weir__worker_home_poller();
-        set_limits(self, &client->config);
+        self->limit = client->config.limit;
+        weir__http_call_take_limits(&self->call, &client->config);
         int fault = weir__draft_init(&self->draft, client, method, url, "weir_http_call_new");
         self->draft.asks_coding = false;
         if (!fault) /* here a function of the program may be called */
@@ -250,13 +241,5 @@ weir_http_call_set_limit(weir_http_call *self, enum weir_http_limit which, weir_
 {
         int failed = may_change(self);
 
-        if (failed || limit <= 0)
-                return failed ? failed : -EINVAL;
-        switch (which) {
-        case WEIR_HTTP_LIMIT_SEND: self->call.send_limit = limit; return 0;
-        case WEIR_HTTP_LIMIT_FIRST_BYTE: self->call.first_byte_limit = limit; return 0;
-        case WEIR_HTTP_LIMIT_BETWEEN: self->call.between_limit = limit; return 0;
-        case WEIR_HTTP_LIMIT_WHOLE: self->limit = limit; return 0;
-        default: return -EINVAL;
-        }
+        return failed ? failed : weir__http_call_set_limit(&self->call, &self->limit, which, limit);
 }

@@ -60,6 +60,38 @@ leave_queue(struct weir__origin *origin, struct weir__seeker *seeker)
         return true;
 }
 
+/* Takes the first seeker off the queue that fits, of those with a number below `ticket`, and claims it.  Returns NULL when there
+ * is none. */
+static struct weir__seeker *
+take_first(struct weir__origin *origin, uint64_t ticket, bool fits(struct weir__seeker *seeker, void *context), void *context)
+{
+        struct weir__seeker *taken = NULL;
+
+        weir__lock(&origin->lock);
+        for (struct weir__link *link = weir__list_first(&origin->queue), *next; link && !taken; link = next) {
+                struct weir__seeker *seeker = seeker_of(link);
+
+                next = weir__list_next(&origin->queue, link);
+                if (seeker->ticket >= ticket)
+                        break;
+                if (fits && !fits(seeker, context))
+                        continue;
+                (void)leave_queue(origin, seeker);
+                if (seeker->ops->claim(seeker))
+                        taken = seeker;
+        }
+        weir__unlock(&origin->lock);
+        return taken;
+}
+
+/* An idle connection.  A seeker that cannot have it gets a place in the place of it: must_close, for a dial on the poller
+ * `other`. */
+struct offer {
+        const struct weir__pooled *connection;
+        bool must_close;
+        unsigned other;
+};
+
 static bool
 can_have(const struct weir__seeker *seeker, const struct weir__pooled *connection)
 {
@@ -67,32 +99,19 @@ can_have(const struct weir__seeker *seeker, const struct weir__pooled *connectio
                !(seeker->wants_fresh && !connection->is_fresh);
 }
 
-/* Takes the first seeker off the queue that can have the connection.  Returns NULL when there is none.  One that cannot gets a
- * place in the place of the connection: *must_close, for a dial on the poller *other. */
-static struct weir__seeker *
-take_first(const struct weir__pooled *connection, bool *must_close, unsigned *other)
+static bool
+may_have(struct weir__seeker *seeker, void *context)
 {
-        struct weir__origin *origin = connection->branch->origin;
-        struct weir__seeker *taken = NULL;
+        struct offer *offer = context;
 
-        *must_close = false;
-        weir__lock(&origin->lock);
-        for (struct weir__link *link = weir__list_first(&origin->queue), *next; link && !taken && !*must_close; link = next) {
-                struct weir__seeker *seeker = seeker_of(link);
-
-                next = weir__list_next(&origin->queue, link);
-                if (!can_have(seeker, connection)) {
-                        *must_close = !seeker->has_dial;
-                        *other = seeker->poller;
-                        seeker->has_dial = true;
-                        continue;
-                }
-                (void)leave_queue(origin, seeker);
-                if (seeker->ops->claim(seeker))
-                        taken = seeker;
-        }
-        weir__unlock(&origin->lock);
-        return taken;
+        if (offer->must_close)
+                return false;
+        if (can_have(seeker, offer->connection))
+                return true;
+        offer->must_close = !seeker->has_dial;
+        offer->other = seeker->poller;
+        seeker->has_dial = true;
+        return false;
 }
 
 /* Gives idle connections to those who wait. */
@@ -103,14 +122,13 @@ serve(struct weir__branch *branch)
         struct weir__pooled *connection;
 
         while (atomic_load(&origin->waiting) && (connection = first_idle(branch))) {
-                bool must_close;
-                unsigned other;
-                struct weir__seeker *seeker = take_first(connection, &must_close, &other);
+                struct offer offer = {.connection = connection};
+                struct weir__seeker *seeker = take_first(origin, UINT64_MAX, may_have, &offer);
 
-                if (must_close) {
+                if (offer.must_close) {
                         weir__pool_take_off(connection);
                         origin->ops->close(connection);
-                        weir__pool_look(weir__origin_branch(origin, other));
+                        weir__pool_look(weir__origin_branch(origin, offer.other));
                         continue;
                 }
                 if (!seeker)
@@ -147,26 +165,6 @@ tickets_so_far(struct weir__origin *origin)
         return next;
 }
 
-/* Of those who waited when the dial began, the first fails with it.  Result: it is claimed; or NULL. */
-static struct weir__seeker *
-take_failing(struct weir__origin *origin, uint64_t ticket)
-{
-        struct weir__seeker *taken = NULL;
-
-        weir__lock(&origin->lock);
-        for (struct weir__link *link; !taken && (link = weir__list_first(&origin->queue));) {
-                struct weir__seeker *seeker = seeker_of(link);
-
-                if (seeker->ticket >= ticket)
-                        break;
-                (void)leave_queue(origin, seeker);
-                if (seeker->ops->claim(seeker))
-                        taken = seeker;
-        }
-        weir__unlock(&origin->lock);
-        return taken;
-}
-
 /* Those who stay on this poller have a dial, if it has begun one, or have none any more. */
 static void
 note_dials(struct weir__branch *branch)
@@ -190,9 +188,9 @@ note_dial_ended(struct weir__branch *branch)
 static void
 fail_dial(struct weir__branch *branch, uint64_t ticket, int status, uint8_t stage, char *problem)
 {
-        struct weir__seeker *seeker = take_failing(branch->origin, ticket);
+        struct weir__seeker *seeker = take_first(branch->origin, ticket, NULL, NULL);
 
-        if (seeker) {
+        if (seeker) { /* of those who waited when the dial began */
                 seeker->failure = status;
                 seeker->stage = stage;
                 seeker->problem = problem;
@@ -224,7 +222,7 @@ dial_more(struct weir__branch *branch)
 static void
 end_waiting(struct weir__origin *origin)
 {
-        for (struct weir__seeker *seeker; (seeker = take_failing(origin, UINT64_MAX));) {
+        for (struct weir__seeker *seeker; (seeker = take_first(origin, UINT64_MAX, NULL, NULL));) {
                 seeker->failure = -ESHUTDOWN;
                 seeker->stage = WEIR_HTTP_QUEUED;
                 seeker->ops->granted(seeker, seeker->poller);

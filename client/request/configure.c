@@ -23,10 +23,7 @@ set_limits(struct weir__request *request)
         request->redirects = config->redirects;
         request->max_body = config->max_body;
         request->limit = config->limit;
-        request->call.max_head = (uint32_t)config->max_head;
-        request->call.send_limit = config->send_limit;
-        request->call.first_byte_limit = config->first_byte_limit;
-        request->call.between_limit = config->between_limit;
+        weir__http_call_take_limits(&request->call, config);
 }
 
 weir_task *
@@ -99,7 +96,7 @@ weir_http_request_add_header(weir_task *request, const char *name, const char *v
         return add_header(request, name, value, false, "weir_http_request_add_header");
 }
 
-/* Takes away the body that it had.  Result: 0; that of the type. */
+/* Takes away the body that it had.  Without a type the field stays as it is.  Result: 0; that of the type. */
 static int
 begin_body(struct weir__request *request, const char *type)
 {
@@ -111,40 +108,42 @@ begin_body(struct weir__request *request, const char *type)
         return type ? weir__lines_add(&request->draft.fields, "Content-Type", 12, type, true, nothing_beside) : 0;
 }
 
-int
-weir_http_request_set_body(weir_task *task, const void *data, size_t size, const char *type)
+/* Bytes in memory: a copy, or lent ones. */
+static int
+give_body(weir_task *task, enum weir__request_body kind, const void *data, size_t size, const char *type)
 {
         struct weir__request *request = weir__request_of(task);
+        char *content = (char *)data; /* it is only read */
 
         if (!request)
                 return -EINVAL;
         int failed = begin_body(request, type);
-        if (failed || (size && !data))
-                return note(request, failed ? failed : -EINVAL);
-        request->content = malloc(size + !size);
-        if (!request->content)
-                return note(request, -ENOMEM);
-        if (size)
-                memcpy(request->content, data, size);
+        if (!failed && size && !data)
+                failed = -EINVAL;
+        if (!failed && kind == WEIR__BODY_COPY) {
+                content = malloc(size + !size);
+                failed = content ? 0 : -ENOMEM;
+        }
+        if (failed)
+                return note(request, failed);
+        if (kind == WEIR__BODY_COPY && size)
+                memcpy(content, data, size);
+        request->content = content;
         request->content_size = size;
-        request->content_kind = WEIR__BODY_COPY;
+        request->content_kind = (uint8_t)kind;
         return 0;
 }
 
 int
-weir_http_request_lend_body(weir_task *task, const void *data, size_t size, const char *type)
+weir_http_request_set_body(weir_task *request, const void *data, size_t size, const char *type)
 {
-        struct weir__request *request = weir__request_of(task);
+        return give_body(request, WEIR__BODY_COPY, data, size, type);
+}
 
-        if (!request)
-                return -EINVAL;
-        int failed = begin_body(request, type);
-        if (failed || (size && !data))
-                return note(request, failed ? failed : -EINVAL);
-        request->content = (char *)data; /* it is only read */
-        request->content_size = size;
-        request->content_kind = WEIR__BODY_LENT;
-        return 0;
+int
+weir_http_request_lend_body(weir_task *request, const void *data, size_t size, const char *type)
+{
+        return give_body(request, WEIR__BODY_LENT, data, size, type);
 }
 
 int
@@ -173,15 +172,7 @@ weir_http_request_set_limit(weir_task *task, enum weir_http_limit which, weir_ns
 {
         struct weir__request *request = weir__request_of(task);
 
-        if (!request || limit <= 0)
-                return -EINVAL;
-        switch (which) {
-        case WEIR_HTTP_LIMIT_SEND: request->call.send_limit = limit; return 0;
-        case WEIR_HTTP_LIMIT_FIRST_BYTE: request->call.first_byte_limit = limit; return 0;
-        case WEIR_HTTP_LIMIT_BETWEEN: request->call.between_limit = limit; return 0;
-        case WEIR_HTTP_LIMIT_WHOLE: request->limit = limit; return 0;
-        default: return -EINVAL;
-        }
+        return request ? weir__http_call_set_limit(&request->call, &request->limit, which, limit) : -EINVAL;
 }
 
 int

@@ -53,6 +53,16 @@ struct weir__http_call {
         weir_nsec send_limit, first_byte_limit, between_limit, late_at;
 };
 
+/* -- limits.c: the maker, before it begins -- */
+
+/* Sizes and limits of a client. */
+void weir__http_call_take_limits(struct weir__http_call *call, const struct weir_client_config *config);
+
+/* One of them; *whole is that of all stages.  Result: 0; -EINVAL. */
+int weir__http_call_set_limit(struct weir__http_call *call, weir_nsec *whole, enum weir_http_limit which, weir_nsec limit);
+
+/* -- stages -- */
+
 /* Its stage ends now, and another begins. */
 void weir__http_call_trace(struct weir__http_call *call) __attribute__((cold));
 
