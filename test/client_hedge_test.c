@@ -1,6 +1,8 @@
 /* test/client_hedge_test.c: second attempts at requests that are slow, on the virtual clock.
  *
  * The linker puts functions that can refuse memory in front of the allocator (test/CMakeLists.txt). */
+#include <weir/http_call.h>
+
 #include "kernel/worker/worker.h"
 #include "test/client_members.h"
 #include "test/timer_fixture.h"
@@ -59,14 +61,24 @@ learn(void)
 }
 
 static void
-begin_hedged(unsigned count)
+begin_hedged_by(weir_upstream_choose_fn *choose, unsigned count, unsigned connections)
 {
+        struct weir_client_config config = WEIR_CLIENT_CONFIG_DEFAULT;
         struct weir_upstream_config settings = WEIR_UPSTREAM_CONFIG_DEFAULT;
 
+        config.connections = connections;
         settings.hedge_percent = 10;
-        begin_members(NULL, &settings, count);
+        settings.policy = choose ? WEIR_UPSTREAM_FUNCTION : WEIR_UPSTREAM_TWO_CHOICES;
+        settings.choose = choose;
+        begin_members(&config, &settings, count);
         weir_test_pass(WEIR_SEC(2));
         learn();
+}
+
+static void
+begin_hedged(unsigned count)
+{
+        begin_hedged_by(NULL, count, 0);
 }
 
 static uint64_t
@@ -374,6 +386,264 @@ redirects_are_followed_by_either(void)
         }
 }
 
+/* -- a first one that waits for a connection -- */
+
+static void
+enable(unsigned member, bool is_enabled)
+{
+        CU_ASSERT_EQUAL((is_enabled ? weir_upstream_enable : weir_upstream_disable)(backend, address_of(member)), 0);
+}
+
+/* Keeps the one connection to a member busy; other requests wait behind this one, which has no second attempt. */
+static void
+be_busy(unsigned member, struct seen *seen)
+{
+        enable(!member, false);
+        start(ask_new("POST", seen));
+        settle();
+        CU_ASSERT_EQUAL_FATAL(take_request(), (int)member);
+        enable(!member, true);
+}
+
+/* A request that waits behind it, in a series. */
+static weir_series *
+wait_behind(unsigned member, struct seen *seen, weir_nsec limit)
+{
+        weir_task *request = ask_new("GET", seen);
+
+        CU_ASSERT_EQUAL(weir_http_request_set_limit(request, WEIR_HTTP_LIMIT_WHOLE, limit), 0);
+        enable(!member, false);
+        weir_series *series = start_in_series(request);
+        settle();
+        enable(!member, true);
+        CU_ASSERT_EQUAL(stats().waiting, 1);
+        return series;
+}
+
+/* How many hedges there may be now. */
+static unsigned
+hedges_left(void)
+{
+        unsigned count = 0;
+
+        while (weir__upstream_may_hedge(backend))
+                count++;
+        return count;
+}
+
+static size_t
+choose_last(const weir_member *const *members, size_t count, const void *key, size_t key_size, void *context)
+{
+        (void)members;
+        (void)key;
+        (void)key_size;
+        (void)context;
+        return count - 1;
+}
+
+/* What happens to the two attempts. */
+enum waits {
+        SECOND_WINS,
+        FIRST_IS_SENT,  /* and wins */
+        FIRST_IS_LATER, /* it is sent; the second wins */
+        SECOND_FAILS,   /* the first goes on */
+        CANCEL,
+        LATE,
+        FIRST_IS_REFUSED, /* the second wins */
+        BOTH_FAIL,        /* first the first one, by a refused connect */
+        WAITS_HAPPENINGS,
+};
+
+/* The first waits at member 0, the second was sent to member 1. */
+static void
+go_on(enum waits happens, weir_series *series, struct seen *busy, struct seen *seen)
+{
+        switch (happens) {
+        case FIRST_IS_SENT:
+        case FIRST_IS_LATER:
+                reply(0, OK_WORD);
+                SEES(*busy, 0, 200, "word");
+                HAS(http_peer_request(&peers[0]), "GET / ");
+                CU_ASSERT_EQUAL(in_flight(), 2);
+                reply(happens == FIRST_IS_SENT ? 0 : 1, OK_WORD);
+                ends(happens == FIRST_IS_SENT ? 1 : 0);
+                break;
+        case SECOND_FAILS:
+                http_peer_close(&peers[1]);
+                settle();
+                CU_ASSERT_EQUAL(seen->calls, 0);
+                CU_ASSERT_EQUAL(stats().waiting, 1);
+                reply(0, OK_WORD);
+                HAS(http_peer_request(&peers[0]), "GET / ");
+                reply(0, OK_WORD);
+                break;
+        case CANCEL: weir_series_cancel(series); break;
+        case LATE: weir_test_pass(after); break;
+        case FIRST_IS_REFUSED:
+        case BOTH_FAIL:
+                shut_door(0);
+                reply(0, OK_CLOSES);
+                SEES(*busy, 0, 200, "word");
+                CU_ASSERT_EQUAL(seen->calls, 0);
+                CU_ASSERT_EQUAL(stats().waiting, 0);
+                if (happens == BOTH_FAIL)
+                        http_peer_close(&peers[1]);
+                else
+                        reply(1, OK_WORD);
+                break;
+        default: reply(1, OK_WORD); break;
+        }
+        settle();
+}
+
+static void
+a_request_that_waits_has_a_second_one(void)
+{
+        for (int i = 0; i < 2 * WAITS_HAPPENINGS; i++) {
+                enum waits happens = (enum waits)(i / 2);
+                struct seen busy = {0}, seen = {0};
+
+                begin_hedged_by(i % 2 ? choose_last : NULL, 2, 1);
+                be_busy(0, &busy);
+                weir_series *series = wait_behind(0, &seen, happens == LATE ? 2 * after : WEIR_SEC(100));
+                weir_test_pass(after - 1);
+                CU_ASSERT_EQUAL(take_request(), -1);
+                weir_test_pass(1);
+                CU_ASSERT_EQUAL(take_request(), 1);
+                CU_ASSERT_EQUAL(in_flight(), 3);
+                go_on(happens, series, &busy, &seen);
+                switch (happens) {
+                case CANCEL: SEES(seen, -ECANCELED, 0, ""); break;
+                case LATE: SEES(seen, -ETIMEDOUT, 0, ""); break;
+                case BOTH_FAIL:
+                        SEES(seen, -ECONNREFUSED, 0, "");
+                        HAS(seen.problem, "Connection refused");
+                        break;
+                default: SEES(seen, 0, 200, "word");
+                }
+                CU_ASSERT_EQUAL(stats().waiting, 0);
+                if (!busy.calls)
+                        reply(0, OK_WORD);
+                SEES(busy, 0, 200, "word");
+                settle();
+                CU_ASSERT_EQUAL(in_flight(), 0);
+                CU_ASSERT_EQUAL(info_of(1).failures, happens == SECOND_FAILS || happens == BOTH_FAIL);
+                CU_ASSERT_EQUAL(hedges_left(), 9);
+                weir_series_unref(series);
+                end_members();
+        }
+}
+
+/* The second one waits as well, so nothing is sent twice, and the budget has its share back. */
+static void
+a_second_one_that_is_not_sent_costs_nothing(void)
+{
+        for (int i = 0; i < 5; i++) {
+                struct weir_upstream_config settings = WEIR_UPSTREAM_CONFIG_DEFAULT;
+                struct weir_client_config config = WEIR_CLIENT_CONFIG_DEFAULT;
+                struct seen busy[2] = {{0}}, seen = {0};
+
+                config.connections = 1;
+                settings.hedge_percent = 10;
+                settings.budget = weir_retry_budget_new(10, 5);
+                begin_members(&config, &settings, i == 1 ? 1 : 2);
+                weir_test_pass(WEIR_SEC(2));
+                learn();
+                if (i == 0 || i == 4) {
+                        be_busy(0, &busy[0]);
+                        be_busy(1, &busy[1]);
+                        weir_series *series = wait_behind(0, &seen, WEIR_SEC(100));
+                        weir_test_pass(after);
+                        CU_ASSERT_EQUAL(stats().waiting, 2);
+                        if (i == 0)
+                                reply(0, OK_WORD);
+                        else
+                                weir_series_cancel(series);
+                        settle();
+                        if (i == 0)
+                                HAS(http_peer_request(&peers[0]), "GET / ");
+                        if (i == 0)
+                                reply(0, OK_WORD);
+                        CU_ASSERT_EQUAL(stats().waiting, 0);
+                        if (i == 4)
+                                reply(0, OK_WORD);
+                        reply(1, OK_WORD);
+                        SEES(busy[1], 0, 200, "word");
+                        weir_series_unref(series);
+                } else {
+                        ask(&seen);
+                        int first = take_request();
+                        if (i == 2)
+                                shut_door((unsigned)!first);
+                        if (i == 3)
+                                atomic_store(&left, 0);
+                        weir_test_pass(after);
+                        atomic_store(&left, -1);
+                        CU_ASSERT_EQUAL(take_request(), -1);
+                        reply(first, OK_WORD);
+                }
+                CU_ASSERT_EQUAL(seen.status, i == 4 ? -ECANCELED : 0);
+                CU_ASSERT_EQUAL(in_flight(), 0);
+                CU_ASSERT_EQUAL(hedges_left(), 5); /* the program's budget has no more */
+                weir_retry_budget_free(settings.budget);
+                end_members();
+        }
+}
+
+/* The function runs while the first one ends, in each way. */
+static _Atomic int fate;
+static weir_series *fated;
+
+static size_t
+choose_and_interfere(const weir_member *const *members, size_t count, const void *key, size_t key_size, void *context)
+{
+        if (fate == 1)
+                weir_series_cancel(fated);
+        return fate == 2 ? count : choose_last(members, count, key, key_size, context);
+}
+
+static void
+the_program_may_choose_no_second_one(void)
+{
+        for (int i = 0; i < 6; i++) {
+                struct seen busy = {0}, seen = {0};
+
+                fate = 0;
+                begin_hedged_by(choose_and_interfere, 2, 1);
+                if (i < 3)
+                        be_busy(0, &busy);
+                else
+                        enable(1, false);
+                fated = i < 3 ? wait_behind(0, &seen, WEIR_SEC(100)) : start_in_series(ask_new("GET", &seen));
+                if (i >= 3) {
+                        settle();
+                        CU_ASSERT_EQUAL(take_request(), 0);
+                        enable(1, true);
+                }
+                fate = i % 3;
+                weir_test_pass(after);
+                CU_ASSERT_EQUAL(take_request(), fate == 0 ? 1 : -1);
+                if (fate == 0)
+                        reply(1, OK_WORD);
+                if (fate == 2 && i < 3) {
+                        CU_ASSERT_EQUAL(stats().waiting, 1);
+                        reply(0, OK_WORD);
+                        HAS(http_peer_request(&peers[0]), "GET / ");
+                }
+                if (fate == 2)
+                        reply(0, OK_WORD);
+                CU_ASSERT_EQUAL(seen.calls, 1);
+                CU_ASSERT_EQUAL(seen.status, fate == 1 ? -ECANCELED : 0);
+                if (i < 3 && !busy.calls)
+                        reply(0, OK_WORD);
+                settle();
+                CU_ASSERT_EQUAL(in_flight(), 0);
+                CU_ASSERT_EQUAL(hedges_left(), fate == 0 ? 9 : 10);
+                weir_series_unref(fated);
+                end_members();
+        }
+}
+
 /* -- cancels, limits, the end of the runtime -- */
 
 static void
@@ -525,21 +795,67 @@ serve(weir_task *exchange, void *context)
         weir_http_reply_text(exchange, 200, "word");
 }
 
-static void
-a_storm_of_slow_requests_and_cancels(void)
+/* Any one, and now and then so late that the worker has lost its poller. */
+static size_t
+choose_any(const weir_member *const *members, size_t count, const void *key, size_t key_size, void *context)
 {
+        static _Atomic uint64_t next;
+        struct weir_test_random random = {weir_test_seed() ^ (atomic_fetch_add(&next, 1) << 20)};
+
+        (void)members;
+        (void)key;
+        (void)key_size;
+        (void)context;
+        if (weir_test_random_below(&random, 64) == 0)
+                weir_test_sleep(WEIR_MSEC(2));
+        return (size_t)weir_test_random_below(&random, count);
+}
+
+static void
+count_call(weir_task *head, void *context)
+{
+        (void)context;
+        (void)head;
+        atomic_fetch_add(&storm_ended, 1);
+}
+
+/* A request, or a call, which is given up behind its head. */
+static weir_series *
+start_one(struct weir_test_random *random)
+{
+        if (weir_test_random_below(random, 4))
+                return start_in_series(weir_client_request_new(client, "GET", "http://backend/", count, NULL));
+        weir_http_call *call = weir_http_call_new(client, "GET", "http://backend/");
+        weir_series *series = start_in_series(weir_http_call_head_new(call, count_call, NULL));
+        weir_http_call_unref(call);
+        return series;
+}
+
+/* Two members work, and a third one refuses connects.  If there are few connections, many requests wait. */
+static void
+storm(weir_upstream_choose_fn *choose, unsigned connections)
+{
+        struct weir_config runtime = WEIR_CONFIG_DEFAULT;
+        struct weir_client_config config = WEIR_CLIENT_CONFIG_DEFAULT;
         struct weir_upstream_config settings = WEIR_UPSTREAM_CONFIG_DEFAULT;
         struct weir_test_random random = {weir_test_seed()};
         weir_http_server *servers[2];
         weir_series *series[TOGETHER] = {NULL};
         unsigned began = 0;
 
+        atomic_store(&storm_ended, 0);
+        atomic_store(&storm_good, 0);
+        settings.policy = choose ? WEIR_UPSTREAM_FUNCTION : WEIR_UPSTREAM_TWO_CHOICES;
+        settings.choose = choose;
         settings.hedge_percent = 50;
         settings.hedge_percentile = 50;
         settings.failures_in_row = UINT_MAX;
         settings.window_percent = 101;
-        weir_test_begin_real(2);
-        begin_with(NULL);
+        config.connections = connections;
+        runtime.pollers = 2;
+        runtime.blocking_limit = WEIR_MSEC(1);
+        CU_ASSERT_EQUAL_FATAL(weir_init(&runtime), 0);
+        begin_with(&config);
         open_members(&settings, 0);
         for (int i = 0; i < 2; i++) {
                 char address[64];
@@ -550,6 +866,9 @@ a_storm_of_slow_requests_and_cancels(void)
                 snprintf(address, sizeof address, "127.0.0.1:%d", weir_http_server_port(servers[i]));
                 CU_ASSERT_EQUAL(weir_upstream_add(backend, address, NULL), 0);
         }
+        doors[2] = http_peer_listen(&ports[2]);
+        CU_ASSERT_EQUAL(weir_upstream_add(backend, address_of(2), NULL), 0);
+        shut_door(2);
         while (began < (unsigned)STORM) {
                 unsigned place = (unsigned)weir_test_random_below(&random, TOGETHER);
 
@@ -558,8 +877,7 @@ a_storm_of_slow_requests_and_cancels(void)
                                 weir_series_cancel(series[place]);
                         weir_series_unref(series[place]);
                 }
-                weir_task *request = weir_client_request_new(client, "GET", "http://backend/", count, NULL);
-                series[place] = start_in_series(request);
+                series[place] = start_one(&random);
                 began++;
                 while (began - atomic_load(&storm_ended) > TOGETHER)
                         sched_yield();
@@ -570,7 +888,7 @@ a_storm_of_slow_requests_and_cancels(void)
         CU_ASSERT_TRUE(storm_good > 0);
         struct weir_member_info info = {.size = sizeof info};
         uint64_t all = 0;
-        for (size_t i = 0; i < 2; i++) {
+        for (size_t i = 0; i < 3; i++) {
                 CU_ASSERT_EQUAL(weir_upstream_member(backend, i, &info), 0);
                 all += info.requests;
                 WEIR_TEST_EVENTUALLY(weir_upstream_member(backend, i, &info) == 0 && info.in_flight == 0);
@@ -581,6 +899,24 @@ a_storm_of_slow_requests_and_cancels(void)
                 weir_http_server_free(servers[i]);
         }
         end_members();
+}
+
+static void
+a_storm_of_slow_requests_and_cancels(void)
+{
+        storm(NULL, 0);
+}
+
+static void
+a_storm_of_requests_that_wait(void)
+{
+        storm(NULL, 3);
+}
+
+static void
+a_storm_in_which_the_program_chooses(void)
+{
+        storm(choose_any, 3);
 }
 
 int
@@ -598,11 +934,16 @@ main(void)
                 WEIR_TEST(the_second_is_refused),
                 WEIR_TEST(a_replay_waits_for_the_other_one),
                 WEIR_TEST(redirects_are_followed_by_either),
+                WEIR_TEST(a_request_that_waits_has_a_second_one),
+                WEIR_TEST(a_second_one_that_is_not_sent_costs_nothing),
+                WEIR_TEST(the_program_may_choose_no_second_one),
                 WEIR_TEST(a_cancel_ends_both),
                 WEIR_TEST(the_limit_of_the_whole_ends_both),
                 WEIR_TEST(the_end_of_the_runtime_ends_both),
                 WEIR_TEST(without_memory_there_is_no_second_one),
                 WEIR_TEST(a_storm_of_slow_requests_and_cancels),
+                WEIR_TEST(a_storm_of_requests_that_wait),
+                WEIR_TEST(a_storm_in_which_the_program_chooses),
         };
 
         return weir_test_main("client_hedge", tests, sizeof tests / sizeof *tests);

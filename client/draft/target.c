@@ -4,6 +4,7 @@
 #include "client/draft/target.h"
 
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "client/wire/wire.h"
@@ -39,26 +40,81 @@ weir__target_choose(struct weir__target *target, const struct weir__draft *draft
 }
 
 bool
-weir__target_again(struct weir__target *target, int status)
+weir__target_calls_program(const struct weir__target *target)
 {
-        struct weir_upstream *upstream = target->upstream;
+        return target->upstream && weir__upstream_calls_program(target->upstream);
+}
 
-        if (!upstream || target->tried_count >= WEIR__TARGET_TRIES || weir__upstream_calls_program(upstream) ||
-            weir__target_outcome(status, 0) != WEIR__OUTCOME_FAILURE)
-                return false;
-        weir_upstream_ref(upstream);
+bool
+weir__target_may_again(const struct weir__target *target, int status)
+{
+        return target->upstream && target->tried_count < WEIR__TARGET_TRIES &&
+               weir__target_outcome(status, 0) == WEIR__OUTCOME_FAILURE;
+}
+
+bool
+weir__target_again(struct weir__target *target)
+{
+        struct weir_upstream *upstream = weir_upstream_ref(target->upstream);
+
         weir__target_report(target, WEIR__OUTCOME_FAILURE);
         return pick(target, upstream) == 0;
 }
 
-bool
-weir__target_hedge(struct weir__target *second, const struct weir__target *first)
+static void
+drop_key(struct weir__target *target)
 {
-        *second = *first; /* with its key, for the pick */
-        int failed = pick(second, weir_upstream_ref(first->upstream));
-        second->key = NULL;
-        second->key_size = 0;
-        return failed == 0;
+        free(target->key);
+        target->key = NULL;
+        target->key_size = 0;
+}
+
+bool
+weir__target_copy(struct weir__target *second, const struct weir__target *first)
+{
+        *second = *first;
+        second->upstream = NULL;
+        if (!first->upstream)
+                return false;
+        second->key = first->key ? malloc(first->key_size) : NULL;
+        if (first->key && !second->key)
+                return false;
+        if (first->key)
+                memcpy(second->key, first->key, first->key_size);
+        second->upstream = weir_upstream_ref(first->upstream);
+        return true;
+}
+
+bool
+weir__target_hedge(struct weir__target *second)
+{
+        struct weir_upstream *upstream = second->upstream;
+        bool may = weir__upstream_may_hedge(upstream);
+
+        second->upstream = NULL;
+        if (may && pick(second, weir_upstream_ref(upstream)) != 0) {
+                weir__upstream_return_hedge(upstream);
+                may = false;
+        }
+        weir_upstream_unref(upstream);
+        drop_key(second);
+        return may;
+}
+
+void
+weir__target_drop(struct weir__target *second)
+{
+        weir_upstream_unref(second->upstream);
+        second->upstream = NULL;
+        drop_key(second);
+}
+
+void
+weir__target_give_back(struct weir__target *second)
+{
+        if (second->upstream)
+                weir__upstream_return_hedge(second->upstream);
+        weir__target_report(second, WEIR__OUTCOME_CANCELLED);
 }
 
 /* A proxy of HTTP is sent requests for http themselves, as is usual.  Others, and what is not to be read by it, go through. */

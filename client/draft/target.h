@@ -25,13 +25,27 @@ struct weir__target {
  * Result: 0; that of weir__upstream_pick.  Any thread. */
 int weir__target_choose(struct weir__target *target, const struct weir__draft *draft);
 
-/* Nothing was sent, and it has failed with that status.  Reports that, and picks a member that it has not had, if there may be
- * another try.  Returns whether it has one; else all is over, or as it was.  Not for an upstream that calls the
- * program. */
-bool weir__target_again(struct weir__target *target, int status);
+/* Whether its member is chosen by a function of the program, which does not run on the owner of a poller: the worker may have
+ * lost the poller when weir__target_again or weir__target_hedge returns. */
+bool weir__target_calls_program(const struct weir__target *target);
 
-/* Picks another member for a second attempt.  Returns false when there is none.  The same. */
-bool weir__target_hedge(struct weir__target *second, const struct weir__target *first);
+/* Nothing was sent, and it has failed with that status: whether there may be another try. */
+bool weir__target_may_again(const struct weir__target *target, int status);
+
+/* Then: reports that failure, and picks a member that it has not had.  Returns whether it has one; else all is over. */
+bool weir__target_again(struct weir__target *target);
+
+/* A copy for a second attempt, with a reference and a key of its own, and no member yet.  Returns false when out of memory. */
+bool weir__target_copy(struct weir__target *second, const struct weir__target *first);
+
+/* A copy without a member is not used. */
+void weir__target_drop(struct weir__target *second);
+
+/* Picks another member for the copy, within the budgets.  Returns false when there is none, or may be none; then all is over. */
+bool weir__target_hedge(struct weir__target *second);
+
+/* The second attempt is not made: its member and the budgets hear of that. */
+void weir__target_give_back(struct weir__target *second);
 
 /* The origin of it, with a reference; NULL when out of memory.  `must_tunnel`: what follows is not HTTP, perhaps.  Tells the
  * draft whether it goes to a proxy. */

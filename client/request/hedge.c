@@ -1,11 +1,11 @@
 /* client/request/hedge.c: a second attempt at a request that is slow, at another member of its upstream.
  *
- * Threads: the owner of the poller of the first attempt's connection.  A request that is sent does not change its poller, and the
- *          second one is fixed there.
- * Locks:   none.
+ * Threads: the owner of the poller on which the first one waits or was sent.  When the time has come the first one is fixed
+ *          there, and so is the second.  A claim of a first one that is not fixed comes from any thread.
+ * Locks:   the origin's guards `first` until then.
  *
- * The alarm may be on its way when the first one ends, and the second one may be.  So what they share lies in memory of its own,
- * which the first, the alarm and the second have a reference to.
+ * The alarm may be on its way when the first one ends, a function of the program may choose the member, and the second one may be
+ * under way.  So what they share lies in memory of its own, which the first, that work and the second have a reference to.
  *
  * Source:  Dean and Barroso, The Tail at Scale, 2013. */
 #include <errno.h>
@@ -18,12 +18,18 @@
 #include "kernel/base/phase.h"
 #include "kernel/loop/deadlines.h"
 #include "kernel/loop/pollers.h"
+#include "kernel/runtime/runtime.h"
 #include "kernel/worker/deliver.h"
 
 struct weir__hedge {
         struct weir__alarm alarm;
+        struct weir__work chosen; /* the program has chosen the member: back to the owner, with the alarm's reference */
         _Atomic unsigned references;
+        uint8_t poller;
+        struct weir__origin *origin;          /* of the first; a reference */
         struct weir__request *first, *second; /* NULL: it is over, or has not begun */
+        struct weir__target target;           /* of the second, until that is made */
+        bool is_sent;                         /* the second */
         bool is_held;                         /* the first has ended with `status`, and waits for the second */
         bool may_replay;
         bool is_overtaken; /* the second was cut off for being slower */
@@ -33,8 +39,10 @@ struct weir__hedge {
 static void
 drop(struct weir__hedge *hedge)
 {
-        if (atomic_fetch_sub_explicit(&hedge->references, 1, memory_order_acq_rel) == 1)
-                free(hedge);
+        if (atomic_fetch_sub_explicit(&hedge->references, 1, memory_order_acq_rel) != 1)
+                return;
+        weir__origin_drop(hedge->origin);
+        free(hedge);
 }
 
 static int
@@ -47,17 +55,16 @@ code_of(const struct weir__request *request)
 
 /* Takes the member.  Result: the task, not started; NULL when out of memory. */
 static struct weir__request *
-make_second(struct weir__request *first, struct weir__target *target)
+make_second(const struct weir__request *first, struct weir__target *target)
 {
         struct weir__request *second = weir__alloc(sizeof *second);
 
-        if (!second) {
-                weir__target_report(target, WEIR__OUTCOME_CANCELLED);
+        if (!second)
                 return NULL;
-        }
         memset(second, 0, sizeof *second);
         weir__task_init(&second->io.task, &weir__request_ops.task, sizeof *second, NULL, NULL);
         second->target = *target;
+        target->upstream = NULL;
         second->is_second = second->seeker.is_fixed = true;
         second->io.task.poller = first->io.task.poller;
         second->redirects = first->redirects;
@@ -70,25 +77,9 @@ make_second(struct weir__request *first, struct weir__target *target)
         second->call.between_limit = first->call.between_limit;
         if (weir__draft_copy(&second->draft, &first->draft) == 0)
                 return second;
+        weir__target_give_back(&second->target);
         weir_task_dismiss(&second->io.task);
         return NULL;
-}
-
-/* It is delivered to this poller, so it runs after this. */
-static void
-begin_second(struct weir__hedge *hedge)
-{
-        struct weir__target target = {.key = NULL};
-        struct weir__request *first = hedge->first;
-
-        if (!weir__upstream_may_hedge(first->target.upstream) || !weir__target_hedge(&target, &first->target))
-                return;
-        struct weir__request *second = make_second(first, &target);
-        if (!second || weir_task_start(&second->io.task) != 0)
-                return;
-        second->hedge = hedge;
-        hedge->second = second;
-        atomic_fetch_add_explicit(&hedge->references, 1, memory_order_relaxed);
 }
 
 /* It may be in the queue of its origin, on a connection, or on its way to its `try` or to its end. */
@@ -112,9 +103,9 @@ weir__hedge_is_cut(const struct weir__request *second)
         return second->is_second && (!second->hedge || !second->hedge->first);
 }
 
-/* -- the alarm -- */
+/* -- the first -- */
 
-/* The first leaves it. */
+/* It leaves. */
 static void
 leave(struct weir__hedge *hedge)
 {
@@ -125,50 +116,145 @@ leave(struct weir__hedge *hedge)
         drop(hedge);
 }
 
-static void
-run(struct weir__work *work)
+void
+weir__hedge_disown(struct weir__request *first)
 {
-        struct weir__hedge *hedge = weir__container_of(work, struct weir__hedge, alarm.work);
-        struct weir__request *first = hedge->first;
+        if (first->hedge && !first->seeker.is_fixed)
+                first->hedge->first = NULL;
+}
 
-        if (first) {
-                first->was_hedged = true;
-                if (!weir__phase_is_stopping() && weir__clock_now() < first->call.late_at)
-                        begin_second(hedge);
-                if (!hedge->second)
-                        leave(hedge);
+void
+weir__hedge_detach(struct weir__request *first)
+{
+        struct weir__hedge *hedge = first->hedge;
+
+        if (!hedge || first->seeker.is_fixed)
+                return;
+        first->hedge = NULL;
+        if (weir__alarm_clear(weir__poller_at(hedge->poller), &hedge->alarm))
+                drop(hedge);
+        drop(hedge);
+}
+
+/* One that waits stays on this poller from now on. */
+static struct weir__request *
+fix_first(struct weir__hedge *hedge)
+{
+        weir__lock(&hedge->origin->lock);
+        struct weir__request *first = hedge->first;
+        if (first && first->seeker.is_waiting)
+                first->seeker.is_fixed = true;
+        weir__unlock(&hedge->origin->lock);
+        return first;
+}
+
+static bool
+has_time(const struct weir__request *first)
+{
+        return !weir__phase_is_stopping() && weir__clock_now() < first->call.late_at;
+}
+
+/* -- the alarm -- */
+
+/* At the member that was chosen, if one was.  The second is delivered to this poller, so it runs after this. */
+static void
+begin_second(struct weir__hedge *hedge)
+{
+        struct weir__request *first = hedge->first, *second = first && hedge->target.upstream && has_time(first)
+                                                                      ? make_second(first, &hedge->target)
+                                                                      : NULL;
+
+        weir__target_give_back(&hedge->target);
+        if (second && weir_task_start(&second->io.task) == 0) {
+                second->hedge = hedge;
+                hedge->second = second;
+                atomic_fetch_add_explicit(&hedge->references, 1, memory_order_relaxed);
+        } else if (first) {
+                leave(hedge);
         }
         drop(hedge);
 }
 
+static void
+run_chosen(struct weir__work *work)
+{
+        begin_second(weir__container_of(work, struct weir__hedge, chosen));
+        weir__runtime_leave();
+}
+
+static const struct weir__work_ops chosen_ops = {.run = run_chosen};
+
+/* Behind a function of the program this worker may have no poller. */
+static void
+choose(struct weir__hedge *hedge, struct weir__request *first)
+{
+        bool calls_program = weir__target_calls_program(&first->target);
+
+        if (!weir__target_copy(&hedge->target, &first->target) || (calls_program && weir__runtime_enter() != 0)) {
+                weir__target_drop(&hedge->target);
+                begin_second(hedge);
+                return;
+        }
+        (void)weir__target_hedge(&hedge->target);
+        if (calls_program)
+                weir__deliver(weir__poller_at(hedge->poller), &hedge->chosen);
+        else
+                begin_second(hedge);
+}
+
+static void
+run(struct weir__work *work)
+{
+        struct weir__hedge *hedge = weir__container_of(work, struct weir__hedge, alarm.work);
+        struct weir__request *first = fix_first(hedge);
+
+        if (first)
+                first->was_hedged = true;
+        if (first && has_time(first))
+                choose(hedge, first);
+        else
+                begin_second(hedge);
+}
+
 static const struct weir__work_ops hedge_ops = {.run = run};
 
-/* Whether it may run twice, at two members.  The function of a program that chooses does not run on the owner of a poller. */
+/* Whether it may run twice, at two members. */
 static bool
 may_hedge(const struct weir__request *request)
 {
-        return request->target.upstream && !request->is_second && !request->was_hedged && !request->followed &&
-               request->content_kind == WEIR__BODY_NONE && request->draft.is_idempotent &&
-               !weir__upstream_calls_program(request->target.upstream);
+        return request->target.upstream && !request->hedge && !request->was_hedged && !request->followed &&
+               request->content_kind == WEIR__BODY_NONE && request->draft.is_idempotent;
 }
 
-void
-weir__hedge_set(struct weir__request *first)
+static void
+set(struct weir__request *first)
 {
-        if (!may_hedge(first))
-                return;
         weir_nsec after = weir__upstream_hedge_after(first->target.upstream);
         struct weir__hedge *hedge = after == WEIR_FOREVER ? NULL : calloc(1, sizeof *hedge);
+
         if (!hedge) /* without memory there is no hedge */
                 return;
         hedge->alarm.work.ops = &hedge_ops;
+        hedge->chosen.ops = &chosen_ops;
         atomic_init(&hedge->references, 2);
         hedge->first = first;
-        if (weir__alarm_set(weir__poller_at(first->io.task.poller), &hedge->alarm,
-                            weir__clock_after(first->target.picked_at, after)))
-                first->hedge = hedge;
-        else
-                free(hedge);
+        hedge->poller = first->io.task.poller;
+        hedge->origin = first->origin;
+        weir__origin_keep(hedge->origin);
+        first->hedge = hedge;
+        if (weir__alarm_set(weir__poller_at(hedge->poller), &hedge->alarm, weir__clock_after(first->target.picked_at, after)))
+                return;
+        leave(hedge);
+        drop(hedge);
+}
+
+void
+weir__hedge_set(struct weir__request *request)
+{
+        if (request->is_second && request->hedge)
+                request->hedge->is_sent = true;
+        else if (!request->is_second && may_hedge(request))
+                set(request);
 }
 
 void
@@ -178,7 +264,7 @@ weir__hedge_forget(struct weir__request *first)
 
         if (!hedge || first->is_second || hedge->second)
                 return;
-        if (weir__alarm_clear(weir__poller_at(first->io.task.poller), &hedge->alarm))
+        if (weir__alarm_clear(weir__poller_at(hedge->poller), &hedge->alarm))
                 drop(hedge);
         leave(hedge);
 }
@@ -245,18 +331,35 @@ take_over(struct weir__request *first, struct weir__request *second)
         second->body = NULL;
 }
 
+/* Has the first leave its place.  Returns false if others have claimed it: it is on its way to `try`, which finds the response,
+ * or to its cancel. */
+static bool
+take_out(struct weir__request *first)
+{
+        if (!weir__io_claim(&first->io))
+                return false;
+        if (first->call.wire)
+                weir__wire_abandon(&first->call);
+        else
+                (void)weir__pool_leave(weir__request_branch(first), &first->seeker);
+        weir__late_forget(first);
+        return true;
+}
+
 static void
 win(struct weir__hedge *hedge, struct weir__request *second, int status)
 {
         struct weir__request *first = hedge->first;
+        bool is_out = take_out(first);
 
-        if (first->call.wire)
-                weir__wire_abandon(&first->call);
         /* If it is held, it has reported, or says nothing: its connection was an old one. */
         weir__target_report(&first->target, hedge->is_held ? WEIR__OUTCOME_CANCELLED : WEIR__OUTCOME_OVERTAKEN);
         take_over(first, second);
         leave(hedge);
-        weir__request_end(first, status);
+        first->is_won = true;
+        first->io.own_number = (uint32_t)-status;
+        if (is_out)
+                weir__io_try_again(&first->io, first->io.task.poller);
 }
 
 static void
@@ -278,6 +381,8 @@ weir__hedge_settle(struct weir__request *second, int verdict)
         int status = verdict ? verdict : second->io.task.status;
         bool is_cut = status == -ECANCELED, is_better = false;
 
+        if (!hedge->is_sent && second->target.upstream)
+                weir__upstream_return_hedge(second->target.upstream);
         weir__target_report(&second->target, is_cut && hedge->is_overtaken ? WEIR__OUTCOME_OVERTAKEN
                                                                            : weir__target_outcome(status, code_of(second)));
         second->hedge = NULL;

@@ -165,6 +165,7 @@ follow(struct weir__request *request)
         }
         forget_response(request);
         request->is_redirected = request->is_cut = request->seeker.wants_fresh = request->seeker.was_handed = false;
+        request->seeker.is_fixed = request->is_second;
         weir__request_seek(request);
 }
 

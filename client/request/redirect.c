@@ -121,7 +121,7 @@ go_to(struct weir__request *request, weir_url *target)
                 free(visited);
                 return -ENOMEM;
         }
-        *visited = (struct weir__visited){request->visited, request->draft.url, from};
+        *visited = (struct weir__visited){.next = request->visited, .url = request->draft.url, .origin = from};
         request->visited = visited;
         request->draft.url = target;
         request->origin = to;

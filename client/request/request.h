@@ -25,8 +25,10 @@ enum weir__request_body { WEIR__BODY_NONE, WEIR__BODY_COPY, WEIR__BODY_LENT, WEI
 /* Where the request has been: a dump may still look at it. */
 struct weir__visited {
         struct weir__visited *next;
-        weir_url *url;
-        struct weir__origin *origin;
+        weir_url *url;               /* or NULL */
+        struct weir__origin *origin; /* NULL: the request has not left it yet, or for nowhere */
+        struct weir__request *request;
+        struct weir__work choosing; /* a function of the program says where the request goes */
 };
 
 struct weir__request {
@@ -52,10 +54,12 @@ struct weir__request {
         unsigned followed;    /* redirects */
         bool is_trying;       /* `try` is on the stack */
         bool must_wait;       /* when that has returned, it waits for a connection */
+        bool must_choose;     /* the same: another member is chosen by the program */
         bool is_redirected;        /* the response is followed: its body is thrown away */
         bool is_cut;               /* its connection was closed for that */
         bool is_second;            /* it is the second attempt of a hedge */
         bool was_hedged;           /* it had a second attempt, or could not have one */
+        bool is_won;               /* by its second attempt, on its way to `try`: io.own_number is its status */
         struct weir__hedge *hedge; /* a reference, while it has one, or is one; or NULL */
         struct weir__late *late;   /* while it waits in the queue, if there is a limit */
 
@@ -110,13 +114,21 @@ void weir__late_forget(struct weir__request *request); /* it no longer waits, an
 
 /* -- hedge.c: a second attempt at a request that is slow --
  *
- *     the first is sent --slow--> the second --complete--> the first has its response
- *            \--complete--> the second is cut off    \--fails--> the first goes on, or fails
+ *     the first waits for a connection, or is sent --slow--> it is fixed to its poller --a member is chosen--> the second
+ *     the second --complete--> the first has its response
+ *               \--fails-----> the first goes on, or fails
+ *     the first --complete--> the second is cut off
+ *               \--fails-----> it is held until the second has ended
  *
- * Both stay on the poller of the first one's connection; all functions are for its owner. */
+ * The second begins and stays on that poller.  Functions without another remark are for its owner. */
 
-void weir__hedge_set(struct weir__request *first);    /* it is sent now.  It has none */
+void weir__hedge_set(struct weir__request *first);    /* it waits from now on, or is sent; or is the second, and sent */
 void weir__hedge_forget(struct weir__request *first); /* its head has come, or it seeks anew: no second one begins */
+
+/* The first was claimed in the queue, by any thread: unless it is fixed there, it may go to another poller, and no second one
+ * begins.  The first function under the origin's lock; then the second one. */
+void weir__hedge_disown(struct weir__request *first);
+void weir__hedge_detach(struct weir__request *first);
 
 /* The first has ended with that.  Returns whether it waits for the second one, which may do better; weir__request_ended follows
  * if it does not. */

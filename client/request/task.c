@@ -12,6 +12,7 @@
 #include "client/wire/wire.h"
 #include "kernel/base/clock.h"
 #include "kernel/base/phase.h"
+#include "kernel/worker/deliver.h"
 
 struct weir__request *
 weir__request_of(const weir_task *task)
@@ -46,14 +47,18 @@ claim(struct weir__seeker *seeker)
         if (!weir__io_claim(&request->io))
                 return false;
         weir__late_disown(request);
+        weir__hedge_disown(request);
         return true;
 }
 
 static void
 granted(struct weir__seeker *seeker, unsigned poller)
 {
-        weir__late_forget(request_of(seeker));
-        weir__io_try_again(&request_of(seeker)->io, poller);
+        struct weir__request *request = request_of(seeker);
+
+        weir__late_forget(request);
+        weir__hedge_detach(request);
+        weir__io_try_again(&request->io, poller);
 }
 
 static const struct weir__seeker_ops seeker_ops = {.claim = claim, .granted = granted};
@@ -63,10 +68,13 @@ wait_for_connection(struct weir__request *request)
 {
         int failed = weir__late_set(request);
 
-        if (failed)
+        if (failed) {
                 weir__request_end(request, failed);
-        else
-                weir__pool_wait(weir__request_branch(request), &request->seeker);
+                return;
+        }
+        if (!request->is_second)
+                weir__hedge_set(request);
+        weir__pool_wait(weir__request_branch(request), &request->seeker);
 }
 
 /* An idle connection that the server has not closed, as far as can be seen. */
@@ -135,35 +143,71 @@ begin(struct weir__request *request)
         return failed ? failed : weir__request_compose(request);
 }
 
-/* A connect has failed, so nothing was sent: it may go to another member of its upstream.  Returns whether it does.  The failed
- * place is kept: a dump may be looking at it. */
-static bool
-goes_elsewhere(struct weir__request *request)
-{
-        struct weir__visited *visited;
+/* -- another member -- */
 
-        if (!request->origin || request->followed || request->is_second || !request->target.upstream)
+static void
+drop_failure(struct weir__request *request)
+{
+        free(request->seeker.problem);
+        request->seeker.problem = NULL;
+        request->seeker.failure = 0;
+}
+
+/* A connect has failed, so nothing was sent: it may go to another member of its upstream. */
+static bool
+may_go_elsewhere(const struct weir__request *request)
+{
+        return request->origin && !request->followed && !request->is_second &&
+               weir__target_may_again(&request->target, request->seeker.failure);
+}
+
+/* `visited` is the first of its list: the failed place is kept, for a dump may be looking at it.  Returns whether it goes.  The
+ * request's owner, on any thread. */
+static bool
+go_elsewhere(struct weir__request *request)
+{
+        if (!weir__target_again(&request->target))
                 return false;
-        visited = malloc(sizeof *visited);
-        if (!visited || !weir__target_again(&request->target, request->seeker.failure)) {
-                free(visited);
-                return false;
-        }
         struct weir__origin *to = weir__target_origin(&request->target, &request->draft, false);
         if (!to) {
                 weir__target_report(&request->target, WEIR__OUTCOME_CANCELLED);
-                free(visited);
                 return false;
         }
-        *visited = (struct weir__visited){request->visited, NULL, request->origin};
-        request->visited = visited;
+        request->visited->origin = request->origin;
         request->origin = to;
-        free(request->seeker.problem);
-        request->seeker.problem = NULL;
         request->seeker.was_handed = request->seeker.wants_fresh = false;
-        request->seeker.failure = 0;
+        drop_failure(request);
         return true;
 }
+
+/* It was claimed: others may only ask for its cancel.  Behind the program's function this worker may have no poller. */
+static void
+run_choosing(struct weir__work *work)
+{
+        struct weir__request *request = weir__container_of(work, struct weir__visited, choosing)->request;
+
+        (void)go_elsewhere(request);
+        weir__io_try_again(&request->io, request->io.task.poller);
+}
+
+static const struct weir__work_ops choosing_ops = {.run = run_choosing};
+
+/* Result: 0: it does, or the program has to choose; else why it does not. */
+static int
+try_elsewhere(struct weir__request *request)
+{
+        struct weir__visited *visited = malloc(sizeof *visited);
+
+        if (!visited)
+                return request->seeker.failure;
+        *visited = (struct weir__visited){.next = request->visited, .request = request, .choosing = {.ops = &choosing_ops}};
+        request->visited = visited;
+        request->must_choose = weir__target_calls_program(&request->target);
+        weir__hedge_forget(request);
+        return request->must_choose || go_elsewhere(request) ? 0 : request->seeker.failure;
+}
+
+/* -- trying -- */
 
 /* Uses what it was granted.  Returns false if it has to seek. */
 static bool
@@ -179,14 +223,36 @@ use_grant(struct weir__request *request)
         return true;
 }
 
+/* Why it cannot seek, or go on; 0: it can.  It waits for its second attempt, or for the program, if that links it. */
+static int
+fault_of(struct weir__request *request)
+{
+        int failed = weir__phase_is_stopping() ? -ESHUTDOWN : weir__hedge_is_cut(request) ? -ECANCELED : request->seeker.failure;
+
+        if (failed && weir__hedge_holds(request, failed, false)) {
+                request->io.is_linked = true;
+                return 0;
+        }
+        if (failed && failed != -ESHUTDOWN && may_go_elsewhere(request)) {
+                failed = try_elsewhere(request);
+                request->io.is_linked = request->must_choose;
+        }
+        return failed;
+}
+
 static int
 try(struct weir__io_task *io)
 {
         struct weir__request *request = (struct weir__request *)io;
-        int failed = weir__phase_is_stopping() ? -ESHUTDOWN : weir__hedge_is_cut(request) ? -ECANCELED : request->seeker.failure;
 
-        if (failed && failed != -ESHUTDOWN && goes_elsewhere(request))
-                failed = 0;
+        if (__builtin_expect(request->is_won, 0)) {
+                drop_failure(request);
+                return -(int)io->own_number;
+        }
+        int failed = fault_of(request);
+
+        if (!failed && io->is_linked)
+                return 0;
         if (!failed && !request->origin)
                 failed = begin(request);
         if (failed && request->origin)
@@ -200,15 +266,26 @@ try(struct weir__io_task *io)
         return io->is_linked ? 0 : io->task.status;
 }
 
+/* The program chooses a member in a work item of its own. */
+static void
+ask_program(struct weir__request *request)
+{
+        request->must_choose = false;
+        if (weir__io_claim(&request->io))
+                weir__deliver(weir__poller_at(request->io.task.poller), &request->visited->choosing);
+}
+
 static void
 waits(struct weir__io_task *io)
 {
         struct weir__request *request = (struct weir__request *)io;
 
-        if (!request->must_wait)
-                return;
-        request->must_wait = false;
-        wait_for_connection(request);
+        if (request->must_choose) {
+                ask_program(request);
+        } else if (request->must_wait) {
+                request->must_wait = false;
+                wait_for_connection(request);
+        }
 }
 
 static void
@@ -252,6 +329,8 @@ settle(struct weir__io_task *io, int verdict)
         if (request->seeker.failure)
                 weir__http_call_set_stage(&request->call, request->seeker.stage);
         weir__http_call_end_stage(&request->call);
+        if (__builtin_expect(request->hedge != NULL, 0) && !request->is_second)
+                weir__hedge_end(request, io->task.status);
         if (request->is_second)
                 weir__hedge_settle(request, verdict);
         else
@@ -278,7 +357,8 @@ drop_visited(struct weir__request *request)
         for (struct weir__visited *each; (each = request->visited);) {
                 request->visited = each->next;
                 weir_url_free(each->url);
-                weir__origin_drop(each->origin);
+                if (each->origin)
+                        weir__origin_drop(each->origin);
                 free(each);
         }
 }

@@ -75,3 +75,9 @@ weir__budget_withdraw(weir_retry_budget *budget)
 {
         return change_balance(budget, -TOKENS_OF_RETRY);
 }
+
+void
+weir__budget_give_back(weir_retry_budget *budget)
+{
+        (void)change_balance(budget, TOKENS_OF_RETRY);
+}

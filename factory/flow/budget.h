@@ -15,4 +15,7 @@ void weir__budget_deposit(weir_retry_budget *budget);
 /* There is to be a retry.  Returns whether there may be. */
 bool weir__budget_withdraw(weir_retry_budget *budget);
 
+/* The retry was not made. */
+void weir__budget_give_back(weir_retry_budget *budget);
+
 #endif

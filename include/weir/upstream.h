@@ -52,8 +52,13 @@ enum weir_member_state {
 /* Chooses one of `count` members, all of which may be used.  `key` is that of the request; NULL: it has
  * none.  It returns an index; `count` or more: none, and the request fails with -ENETUNREACH.
  *
- * Owner:   the members are borrowed until it returns.
- * Threads: that of the request, several at once.  It must not block. */
+ * It is called again for the same request when the connect to its member has failed, and for a hedge, with
+ * the members that the request has not had.  If it chooses none then, the request fails as the connect
+ * did, or has no hedge.
+ *
+ * Owner:   members and key are borrowed until it returns.
+ * Threads: the one that starts the request or makes the call; a worker's, when it is called again.  Several
+ *          at once.  It must not block. */
 typedef size_t weir_upstream_choose_fn(const weir_member *const *members, size_t count, const void *key, size_t key_size,
                                        void *context);
 

@@ -70,3 +70,12 @@ weir__upstream_may_hedge(struct weir_upstream *upstream)
         weir__unlock(&upstream->lock);
         return false;
 }
+
+void
+weir__upstream_return_hedge(struct weir_upstream *upstream)
+{
+        weir__lock(&upstream->lock);
+        change(upstream, ONE);
+        weir__unlock(&upstream->lock);
+        weir__budget_give_back(upstream->config.budget);
+}

@@ -75,6 +75,9 @@ weir_nsec weir__upstream_hedge_after(const struct weir_upstream *upstream);
 /* Whether there may be another hedge now.  It is taken from the budgets, so ask only to hedge.  Any thread. */
 bool weir__upstream_may_hedge(struct weir_upstream *upstream);
 
+/* It was not sent: the budgets have it back.  Any thread. */
+void weir__upstream_return_hedge(struct weir_upstream *upstream);
+
 /* -- members from DNS -- */
 
 /* Makes the members that come from `origin`, such as "backend.internal:80", those of the addresses: what is new is added, with
