@@ -118,14 +118,12 @@ give_body(weir_task *task, enum weir__request_body kind, const void *data, size_
         if (!request)
                 return -EINVAL;
         int failed = begin_body(request, type);
-        if (!failed && size && !data)
-                failed = -EINVAL;
-        if (!failed && kind == WEIR__BODY_COPY) {
+        if (failed || (size && !data))
+                return note(request, failed ? failed : -EINVAL);
+        if (kind == WEIR__BODY_COPY)
                 content = malloc(size + !size);
-                failed = content ? 0 : -ENOMEM;
-        }
-        if (failed)
-                return note(request, failed);
+        if (!content && kind == WEIR__BODY_COPY)
+                return note(request, -ENOMEM);
         if (kind == WEIR__BODY_COPY && size)
                 memcpy(content, data, size);
         request->content = content;
