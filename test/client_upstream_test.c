@@ -641,6 +641,257 @@ a_worker_may_lose_its_poller_while_the_program_chooses(void)
         end_members();
 }
 
+/* -- a function of the program, after a connect that has failed -- */
+
+static _Atomic unsigned asked, offered;
+static _Atomic(weir_series *) cancelled;
+static _Atomic(weir_http_call *) broken;
+
+/* The first one that it is offered; has something cancelled meanwhile. */
+static size_t
+choose_first(const weir_member *const *members, size_t count, const void *key, size_t key_size, void *context)
+{
+        weir_series *series = atomic_load(&cancelled);
+
+        (void)members;
+        CU_ASSERT_TRUE(!context || (key_size == 3 && memcmp(key, "key", 3) == 0));
+        offered += (unsigned)count;
+        if (++asked > 1 && series)
+                weir_series_cancel(series);
+        if (asked > 1 && atomic_load(&broken))
+                weir_http_call_break(broken);
+        return 0;
+}
+
+static void
+begin_chosen(weir_upstream_choose_fn *choose, unsigned count, bool has_key)
+{
+        struct weir_upstream_config settings = WEIR_UPSTREAM_CONFIG_DEFAULT;
+
+        asked = offered = 0;
+        cancelled = NULL;
+        broken = NULL;
+        settings.policy = WEIR_UPSTREAM_FUNCTION;
+        settings.choose = choose;
+        settings.context = has_key ? &asked : NULL;
+        begin_members(NULL, &settings, count);
+}
+
+/* It is offered those that the request has not had. */
+static void
+the_program_chooses_another_member(void)
+{
+        struct seen seen = {0};
+
+        begin_chosen(choose_first, 4, true);
+        shut_door(0);
+        shut_door(1);
+        weir_task *request = ask_new("POST", &seen);
+        CU_ASSERT_EQUAL(weir_http_request_set_key(request, "key", 3), 0);
+        start(request);
+        settle();
+        CU_ASSERT_EQUAL(take_request(), 2);
+        reply(2, OK_CLOSES);
+        SEES(seen, 0, 200, "word");
+        CU_ASSERT_EQUAL(asked, 3);
+        CU_ASSERT_EQUAL(offered, 4 + 3 + 2);
+        CU_ASSERT_EQUAL(info_of(0).failures, 1);
+        CU_ASSERT_EQUAL(info_of(1).failures, 1);
+        CU_ASSERT_EQUAL(info_of(2).failures, 0);
+        CU_ASSERT_EQUAL(stats().failed, 0);
+        end_members();
+}
+
+/* There is no other one, or no fourth one. */
+static void
+the_program_is_asked_three_times_at_most(void)
+{
+        for (unsigned count = 1; count <= 4; count++) {
+                struct seen seen = {0};
+
+                begin_chosen(choose_first, count, false);
+                for (unsigned i = 0; i < count; i++)
+                        shut_door(i);
+                ask(&seen);
+                SEES(seen, -ECONNREFUSED, 0, "");
+                HAS(seen.problem, "Connection refused");
+                CU_ASSERT_EQUAL(asked, count < 3 ? count : 3);
+                for (unsigned i = 0; i < count; i++) {
+                        CU_ASSERT_EQUAL(info_of(i).failures, i < 3);
+                        CU_ASSERT_EQUAL(info_of(i).in_flight, 0);
+                }
+                end_members();
+        }
+}
+
+static void
+a_request_may_be_cancelled_while_the_program_chooses(void)
+{
+        struct seen seen = {0};
+
+        begin_chosen(choose_first, 2, false);
+        shut_door(0);
+        weir_series *series = weir_series_ref(weir_series_new(NULL, NULL));
+        cancelled = series;
+        CU_ASSERT_EQUAL(weir_series_push(series, ask_new("GET", &seen)), 0);
+        CU_ASSERT_EQUAL(weir_series_start(series), 0);
+        settle();
+        SEES(seen, -ECANCELED, 0, "");
+        CU_ASSERT_EQUAL(asked, 2);
+        CU_ASSERT_EQUAL(info_of(0).failures, 1);
+        CU_ASSERT_EQUAL(info_of(1).failures, 0);
+        CU_ASSERT_EQUAL(info_of(1).in_flight, 0);
+        weir_series_unref(series);
+        end_members();
+}
+
+/* The worker loses its poller in the function: each time, also for calls. */
+static void
+a_worker_may_lose_its_poller_for_another_member(void)
+{
+        struct weir_config runtime = WEIR_CONFIG_DEFAULT;
+        struct weir_upstream_config settings = WEIR_UPSTREAM_CONFIG_DEFAULT;
+
+        runtime.pollers = 2;
+        runtime.blocking_limit = WEIR_MSEC(2);
+        CU_ASSERT_EQUAL_FATAL(weir_init(&runtime), 0);
+        settings.policy = WEIR_UPSTREAM_FUNCTION;
+        settings.choose = choose_slowly;
+        settings.failures_in_row = UINT_MAX;
+        begin_with(NULL);
+        open_members(&settings, 2);
+        shut_door(0);
+        for (int i = 0; i < 8; i++) {
+                _Atomic int status = 1;
+                struct seen seen = {0};
+                weir_http_call *call = NULL;
+
+                chosen = 0;
+                if (i % 2) {
+                        call = weir_http_call_new(client, "GET", "http://backend/");
+                        start(weir_http_call_head_new(call, note_status, (void *)&status));
+                } else {
+                        start(ask_new("GET", &seen));
+                }
+                (void)http_peer_accept(&peers[1], doors[1], NULL);
+                (void)http_peer_request(&peers[1]);
+                http_peer_send(&peers[1], OK_CLOSES);
+                WEIR_TEST_EVENTUALLY(i % 2 ? status < 1 : seen.calls > 0);
+                CU_ASSERT_EQUAL(i % 2 ? status : seen.status, 0);
+                CU_ASSERT_EQUAL(chosen, 2);
+                weir_http_call_unref(call);
+                WEIR_TEST_EVENTUALLY(info_of(1).in_flight == 0);
+                http_peer_close(&peers[1]);
+        }
+        end_members();
+}
+
+/* -- calls and other members -- */
+
+/* Nothing of the body was sent either. */
+static void
+a_refused_call_goes_to_another_member(void)
+{
+        for (int i = 0; i < 6; i++) {
+                _Atomic int written = 1, status = 1;
+                struct weir_upstream_config settings = WEIR_UPSTREAM_CONFIG_DEFAULT;
+                char text[64];
+
+                if (i < 3)
+                        settings.policy = WEIR_UPSTREAM_ROUND_ROBIN;
+                if (i < 3)
+                        begin_members(NULL, &settings, 3);
+                else
+                        begin_chosen(choose_first, 3, false);
+                shut_door(0);
+                shut_door(1);
+                for (int j = 0; j < 3; j++) {
+                        asked = 0;
+                        written = status = 1;
+                        weir_http_call *call = weir_http_call_new(client, i % 3 ? "POST" : "GET", "http://backend/");
+                        if (i % 3 == 2)
+                                CU_ASSERT_EQUAL(weir_http_call_set_length(call, 4), 0);
+                        if (i % 3)
+                                start(weir_http_call_write_new(call, "text", 4, note_status, (void *)&written));
+                        start(weir_http_call_head_new(call, note_status, (void *)&status));
+                        settle();
+                        CU_ASSERT_EQUAL_FATAL(http_peer_has_caller(doors[2]), 1);
+                        (void)http_peer_accept(&peers[2], doors[2], NULL);
+                        snprintf(text, sizeof text, "%s", http_peer_request(&peers[2]));
+                        HAS(text, i % 3 ? "POST / " : "GET / ");
+                        if (i % 3)
+                                CU_ASSERT_EQUAL(written, 0);
+                        CU_ASSERT_TRUE(http_peer_send(&peers[2], OK_CLOSES));
+                        settle();
+                        CU_ASSERT_EQUAL(status, 0);
+                        CU_ASSERT_EQUAL(weir_http_call_status(call), 200);
+                        weir_http_call_break(call);
+                        weir_http_call_unref(call);
+                        settle();
+                        http_peer_close(&peers[2]);
+                }
+                CU_ASSERT_EQUAL(info_of(2).requests, 3);
+                CU_ASSERT_EQUAL(info_of(0).failures, info_of(0).requests);
+                CU_ASSERT_EQUAL(info_of(1).failures, info_of(1).requests);
+                CU_ASSERT_EQUAL(info_of(0).in_flight + info_of(1).in_flight + info_of(2).in_flight, 0);
+                CU_ASSERT_EQUAL(stats().failed, 0);
+                end_members();
+        }
+}
+
+static void
+a_call_tries_three_members_at_most(void)
+{
+        for (unsigned i = 0; i < 8; i++) {
+                _Atomic int status = 1;
+                unsigned count = i % 4 + 1, requests = 0;
+
+                if (i < 4)
+                        begin_members(NULL, NULL, count);
+                else
+                        begin_chosen(choose_first, count, false);
+                for (unsigned j = 0; j < count; j++)
+                        shut_door(j);
+                weir_http_call *call = weir_http_call_new(client, "GET", "http://backend/");
+                start(weir_http_call_head_new(call, note_status, (void *)&status));
+                settle();
+                CU_ASSERT_EQUAL(status, -ECONNREFUSED);
+                CU_ASSERT_EQUAL(weir_http_call_stage(call), WEIR_HTTP_CONNECTING);
+                HAS(weir_http_call_problem(call), "Connection refused");
+                weir_http_call_unref(call);
+                settle();
+                for (unsigned j = 0; j < count; j++) {
+                        CU_ASSERT_EQUAL(info_of(j).failures, info_of(j).requests);
+                        CU_ASSERT_EQUAL(info_of(j).in_flight, 0);
+                        requests += (unsigned)info_of(j).requests;
+                }
+                CU_ASSERT_EQUAL(requests, count < 3 ? count : 3);
+                CU_ASSERT_EQUAL(stats().failed, 1);
+                end_members();
+        }
+}
+
+static void
+a_call_may_be_broken_while_the_program_chooses(void)
+{
+        _Atomic int status = 1;
+
+        begin_chosen(choose_first, 2, false);
+        shut_door(0);
+        weir_http_call *call = weir_http_call_new(client, "GET", "http://backend/");
+        broken = call;
+        start(weir_http_call_head_new(call, note_status, (void *)&status));
+        settle();
+        CU_ASSERT_EQUAL(status, -ECONNABORTED);
+        CU_ASSERT_EQUAL(asked, 2);
+        CU_ASSERT_EQUAL(info_of(0).failures, 1);
+        CU_ASSERT_EQUAL(info_of(1).failures, 0);
+        weir_http_call_unref(call);
+        settle();
+        CU_ASSERT_EQUAL(info_of(0).in_flight + info_of(1).in_flight, 0);
+        end_members();
+}
+
 /* -- members from DNS -- */
 
 static int
@@ -701,6 +952,13 @@ main(void)
                 WEIR_TEST(a_call_that_is_given_up_says_nothing),
                 WEIR_TEST(a_call_without_a_member_says_why),
                 WEIR_TEST(a_worker_may_lose_its_poller_while_the_program_chooses),
+                WEIR_TEST(the_program_chooses_another_member),
+                WEIR_TEST(the_program_is_asked_three_times_at_most),
+                WEIR_TEST(a_request_may_be_cancelled_while_the_program_chooses),
+                WEIR_TEST(a_worker_may_lose_its_poller_for_another_member),
+                WEIR_TEST(a_refused_call_goes_to_another_member),
+                WEIR_TEST(a_call_tries_three_members_at_most),
+                WEIR_TEST(a_call_may_be_broken_while_the_program_chooses),
                 WEIR_TEST(members_come_from_names),
         };
 

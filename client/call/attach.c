@@ -13,6 +13,7 @@
 #include "client/wire/wire.h"
 #include "kernel/base/clock.h"
 #include "kernel/base/phase.h"
+#include "kernel/runtime/runtime.h"
 #include "kernel/worker/deliver.h"
 
 #define DRAIN_LIMIT WEIR_SEC(1) /* for the rest of a response that nobody wants */
@@ -236,13 +237,89 @@ granted(struct weir__seeker *seeker, unsigned poller)
 
 static const struct weir__seeker_ops seeker_ops = {.claim = claim, .granted = granted};
 
+/* -- another member -- */
+
+/* It has a member anew.  Returns false when out of memory. */
+static bool
+go_elsewhere(struct weir_http_call *self)
+{
+        struct weir__origin *to = weir__target_origin(&self->target, &self->draft, self->upgrade);
+        unsigned i = 0;
+
+        if (!to)
+                return false;
+        while (self->left[i])
+                i++;
+        self->left[i] = self->origin;
+        self->origin = to;
+        free(self->seeker.problem);
+        self->seeker.problem = NULL;
+        self->seeker.failure = 0;
+        return true;
+}
+
+/* A function of the program chooses the member, which the call hears of in its next turn; it may be OVER by then.  Behind the
+ * function this worker may have no poller.  Returns false when nothing is chosen. */
+static bool
+ask_program(struct weir_http_call *self)
+{
+        struct weir__poller *poller = weir__poller_at(self->poller);
+        struct weir__target *choice = malloc(sizeof *choice);
+
+        if (!choice || weir__runtime_enter() != 0) {
+                free(choice);
+                return false;
+        }
+        *choice = self->target;
+        self->target.upstream = NULL;
+        (void)weir__target_again(choice);
+        self->choice = choice;
+        weir__deliver(poller, &self->granted);
+        return true;
+}
+
+static void
+take_choice(struct weir_http_call *self)
+{
+        struct weir__target *choice = self->choice;
+
+        self->choice = NULL;
+        if (self->state == WEIR__CALL_OVER)
+                weir__target_report(choice, WEIR__OUTCOME_CANCELLED);
+        else
+                self->target = *choice;
+        free(choice);
+        weir__runtime_leave();
+}
+
+/* A connect has failed, or the program has chosen since.  It seeks a connection to another member, if there is one. */
+static void
+try_elsewhere(struct weir_http_call *self, bool has_choice)
+{
+        if (!has_choice && !weir__phase_is_stopping() && weir__target_may_again(&self->target, self->seeker.failure)) {
+                if (weir__target_calls_program(&self->target) && ask_program(self))
+                        return;
+                has_choice = !weir__target_calls_program(&self->target) && weir__target_again(&self->target);
+        }
+        if (has_choice && self->target.upstream && go_elsewhere(self)) {
+                seek(self);
+                return;
+        }
+        weir__http_call_set_stage(&self->call, self->seeker.stage);
+        be_over(self, self->seeker.failure);
+        weir__call_drop(self);
+}
+
 /* It has left the queue; it may be OVER meanwhile. */
 static void
 run_granted(struct weir__work *work)
 {
         struct weir_http_call *self = weir__container_of(work, struct weir_http_call, granted);
         struct weir__pooled *connection = self->seeker.connection;
+        bool has_choice = self->choice;
 
+        if (has_choice)
+                take_choice(self);
         self->seeker.connection = NULL;
         if (connection && !weir__wire_claim(weir__wire_of(connection)))
                 connection = NULL;
@@ -251,9 +328,7 @@ run_granted(struct weir__work *work)
                         weir__pool_put(connection);
                 weir__call_drop(self);
         } else if (self->seeker.failure) {
-                weir__http_call_set_stage(&self->call, self->seeker.stage);
-                be_over(self, self->seeker.failure);
-                weir__call_drop(self);
+                try_elsewhere(self, has_choice);
         } else if (connection) {
                 start(self, connection);
         } else {

@@ -32,6 +32,8 @@ weir__call_drop(struct weir_http_call *self)
         weir__target_report(&self->target, WEIR__OUTCOME_CANCELLED);
         if (self->origin)
                 weir__origin_drop(self->origin);
+        for (unsigned i = 0; i < WEIR__TARGET_TRIES - 1 && self->left[i]; i++)
+                weir__origin_drop(self->left[i]);
         weir_stream_unref(self->call.stream);
         weir__draft_done(&self->draft);
         free(self->upgrade);

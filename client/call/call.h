@@ -58,7 +58,9 @@ struct weir_http_call {
         struct weir__work granted; /* with the reference of its place */
         struct weir__alarm late;   /* the limit of the whole while it seeks; with a reference */
         bool has_alarm;
-        _Atomic(struct weir__origin *) origin; /* a reference; or NULL */
+        _Atomic(struct weir__origin *) origin;             /* a reference; or NULL */
+        struct weir__origin *left[WEIR__TARGET_TRIES - 1]; /* whose connects have failed: a dump may still look at them */
+        struct weir__target *choice;                       /* malloc; what the program has chosen instead; or NULL */
         uint8_t state;
         int status;           /* OVER */
         _Atomic bool is_over; /* the state is OVER: nothing is to be ended.  Any thread reads it; relaxed, as a hint */
