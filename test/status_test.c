@@ -81,6 +81,43 @@ a_status_that_the_headers_name_says_what_it_means_here(void)
         CU_ASSERT_STRING_EQUAL(weir_strerror(-ECONNREFUSED), "Connection refused");
 }
 
+/* Those with which tasks end; the others are refusals of wrong calls. */
+static void
+the_page_on_the_client_has_its_statuses(void)
+{
+        static const char *const headers[] = {WEIR_HEADERS "/http_client.h", WEIR_HEADERS "/http_call.h"};
+        static const char *const others[] = {"-EINVAL", "-ENOMEM", "-EALREADY", "-ENOBUFS"};
+        static char page[65536], header[65536];
+        FILE *file = fopen(WEIR_HEADERS "/../../docs/client.md", "r");
+        unsigned checked = 0;
+
+        CU_ASSERT_PTR_NOT_NULL_FATAL(file);
+        page[fread(page, 1, sizeof page - 1, file)] = '\0';
+        fclose(file);
+        for (size_t i = 0; i < sizeof headers / sizeof *headers; i++) {
+                file = fopen(headers[i], "r");
+                CU_ASSERT_PTR_NOT_NULL_FATAL(file);
+                header[fread(header, 1, sizeof header - 1, file)] = '\0';
+                fclose(file);
+                for (const char *at = header; (at = strstr(at, "-E")); at++) {
+                        char code[32];
+                        bool is_other = false;
+
+                        snprintf(code, sizeof code, "%.*s", (int)(1 + strspn(at + 1, "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789")),
+                                 at);
+                        for (size_t j = 0; j < sizeof others / sizeof *others; j++)
+                                is_other |= strcmp(code, others[j]) == 0;
+                        if (is_other || code_of(code + 1) == 0)
+                                continue;
+                        CU_ASSERT_PTR_NOT_NULL(strstr(page, code));
+                        if (!strstr(page, code))
+                                fprintf(stderr, "docs/client.md does not say what %s means\n", code);
+                        checked++;
+                }
+        }
+        CU_ASSERT(checked > 20);
+}
+
 static void
 texts_and_names_of_all_numbers_can_be_shown(void)
 {
@@ -252,6 +289,7 @@ main(void)
 {
         static const struct weir_test tests[] = {
                 WEIR_TEST(a_status_that_the_headers_name_says_what_it_means_here),
+                WEIR_TEST(the_page_on_the_client_has_its_statuses),
                 WEIR_TEST(texts_and_names_of_all_numbers_can_be_shown),
                 WEIR_TEST(short_names_are_those_of_the_headers),
                 WEIR_TEST(names_of_unknown_numbers_last_for_four_calls_and_on_their_thread),

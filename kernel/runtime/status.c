@@ -32,7 +32,7 @@ static const struct {
         {-E2BIG, "more than allowed"},
         {-EPROTO, "the other side breaks the rules of the protocol"},
         {-EBADMSG, "malformed: it breaks the rules of its format"},
-        {-ENODATA, "not known: it has not happened"},
+        {-ENODATA, "it ended before the length that was said, or is not known"},
         {-ENOENT, "there is no such file, name, entry or inherited socket"},
         {-ENOEXEC, "the file is no program"},
         {-EEXIST, "it exists already, or with other values"},
