@@ -7,7 +7,7 @@
 # Each model must hold in all its states and have no statement that is never reached.  Each mutant in it (MUTANT_*) breaks one
 # rule of the protocol; spin must find it guilty, else the model has lost that rule.  Prints one line each as they are done, and
 # a summary; exits with 0 when all is well.  As many checks run at a time as there are processors, or $JOBS; each takes at most
-# 1.4 GB.
+# 1.5 GB.
 
 set -u
 

@@ -11,6 +11,7 @@
 #endif
 #define REQUESTS 3
 #define FIXED    2 /* this one stays on its poller, 1 */
+#define HEDGED   1 /* this one may be fixed while it waits: client/request/hedge.c */
 #define DIALS    4 /* of a poller at a time, at most */
 
 /* START: its work is on its way to `at`.  PENDING: it waits.  CLAIMED: by an owner.  WITHDRAW: cancelled while it waited. */
@@ -21,7 +22,7 @@ bit at[REQUESTS];
 bool cancelled[REQUESTS], reserved[REQUESTS], failed[REQUESTS], was_handed[REQUESTS];
 
 /* Under the lock. */
-bool queued[REQUESTS], has_dial[REQUESTS];
+bool queued[REQUESTS], has_dial[REQUESTS], fixed[REQUESTS];
 byte ticket[REQUESTS], next_ticket = 1;
 
 /* Atomic. */
@@ -32,6 +33,7 @@ bool look_due[2], look_sent[2];
 byte dial[8];
 bool dial_cancelled[8];
 byte mishaps = 1; /* of the two that the server may cause */
+bool may_fix;     /* the one that is hedged becomes fixed, once; in a run without a cancel */
 
 #define IS_OVER (state[0] == OVER && state[1] == OVER && state[2] == OVER)
 #define HAS(r) (at[r] == me && (state[r] == START || state[r] == USING || state[r] == WITHDRAW))
@@ -96,10 +98,11 @@ inline take_first()
                         find_first(first, least);
                         if
                         :: first == REQUESTS -> break
-                        :: first == FIXED && at[FIXED] != me ->
-                                must_close = !has_dial[FIXED];
-                                has_dial[FIXED] = true;
-                                least = ticket[FIXED] + 1
+                        :: first < REQUESTS && fixed[first] && at[first] != me ->
+                                must_close = !has_dial[first];
+                                has_dial[first] = true;
+                                other = at[first];
+                                least = ticket[first] + 1
                         :: else ->
                                 leave_queue(first);
                                 claim(first, did);
@@ -178,9 +181,13 @@ inline serve()
                 :: must_close ->
                         idle[me]--;
                         connections--;
+                        to = other;
+                        other = 0;
                         dial_for_first();
-                        look(at[FIXED])
+                        look(to);
+                        to = 0
                 :: else ->
+                        other = 0;
                         if
                         :: taken == REQUESTS -> break
                         :: else ->
@@ -210,19 +217,25 @@ inline put()
 #endif
 }
 
-inline note_dials()
+inline note_dials_of(r)
 {
 #ifndef MUTANT_HAS_DIAL_STAYS
         if
-        :: at[FIXED] == me && queued[FIXED] -> has_dial[FIXED] = HAS_DIAL(me)
+        :: at[r] == me && queued[r] -> has_dial[r] = HAS_DIAL(me)
         :: else
         fi
 #else
         if
-        :: at[FIXED] == me && queued[FIXED] && HAS_DIAL(me) -> has_dial[FIXED] = true
+        :: at[r] == me && queued[r] && HAS_DIAL(me) -> has_dial[r] = true
         :: else
         fi
 #endif
+}
+
+inline note_dials()
+{
+        note_dials_of(HEDGED);
+        note_dials_of(FIXED)
 }
 
 inline dial_ended()
@@ -296,7 +309,7 @@ inline wait()
 {
         is_away = false;
         if
-        :: s != FIXED && !was_handed[s] && !waiting ->
+        :: !fixed[s] && !was_handed[s] && !waiting ->
                 if
                 :: idle[1 - me] ->
                         d_step { claim(s, did) };
@@ -324,7 +337,7 @@ inline wait()
                         next_ticket++;
                         queued[s] = true;
 #ifdef MUTANT_DIAL_HOPED_FOR
-                        has_dial[s] = s == FIXED && connections < LIMIT;
+                        has_dial[s] = s >= HEDGED && connections < LIMIT;
 #else
                         has_dial[s] = false;
 #endif
@@ -451,7 +464,7 @@ inline run_look()
 
 proctype Owner(bit me)
 {
-        byte s, taken, first, least, i, k, from, other;
+        byte s, taken, first, least, i, k, from, other, to;
         bool must_close, did, was_cancelled, is_away, looked, must_put, must_go;
 
         do
@@ -471,6 +484,10 @@ proctype Owner(bit me)
            fi;
            s = 0
         :: !must_put && !must_go && look_sent[me] -> run_look()
+        :: atomic { queued[HEDGED] && at[HEDGED] == me && may_fix && !must_put && !must_go ->
+                   may_fix = false;
+                   fixed[HEDGED] = true
+           }
         :: !must_put && !must_go && HAS_DIAL(me) -> end_dial()
         :: atomic { !must_put && !must_go && idle[me] && mishaps -> mishaps--; idle[me]--; must_go = true } /* closed */
         :: timeout -> break
@@ -499,11 +516,13 @@ init
                 state[2] = START;
                 at[1] = 1;
                 at[FIXED] = 1;
+                fixed[FIXED] = true;
                 run Owner(0);
                 run Owner(1);
                 if
                 :: run Cancel(0)
                 :: run Cancel(FIXED)
+                :: may_fix = true
                 fi
         };
         _nr_pr == 1;
