@@ -129,5 +129,10 @@ const struct cost_object cost_objects[] = {
          .count = COST_CLIENT_CONNECTIONS,
          .prepare = cost_client_prepare_idle,
          .client = cost_client_step_idle},
+        {.name = "what OpenSSL adds to it, for TLS",
+         .count = COST_CLIENT_SECURE,
+         .prepare = cost_client_prepare_secure,
+         .client = cost_client_step_secure,
+         .is_of_heap = true},
         {0},
 };

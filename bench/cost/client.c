@@ -5,12 +5,16 @@
  * Threads: prepared by the main thread; the rest belongs to the poller's thread. */
 #include <errno.h>
 #include <netinet/in.h>
+#include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <openssl/ssl.h>
 #include <weir/weir.h>
 
 #include "cost.h"
@@ -25,6 +29,9 @@ static struct {
         int fds[2 * CONNECTIONS];
         size_t open, asked; /* connections; those with a request that was not answered */
         bool has_asked[2 * CONNECTIONS];
+
+        weir_tls *tls;      /* or NULL */
+        size_t connections; /* of a round */
 
         size_t ended;   /* requests of this round */
         size_t noted;   /* connections */
@@ -110,6 +117,7 @@ client_new(unsigned connections)
         struct weir_client_config config = WEIR_CLIENT_CONFIG_DEFAULT;
 
         config.connections = connections;
+        config.tls = at.tls;
         return weir_client_new(&config);
 }
 
@@ -154,7 +162,8 @@ round_responded(weir_task *request, void *context)
         (void)context;
         cost_must(weir_task_status(request) == 0, "request");
         at.ended++;
-        if (at.ended == 2 * CONNECTIONS && !at.is_second) /* begins when the connections were noted, and nothing else goes on */
+        if (at.ended == 2 * at.connections &&
+            !at.is_second) /* begins when the connections were noted, and nothing else goes on */
                 weir_task_start(weir_timer_new(WEIR_SEC(1), begin_round, NULL));
 }
 
@@ -165,8 +174,8 @@ begin_round(weir_task *task, void *unused)
         (void)unused;
         at.is_second = at.ended > 0;
         at.ended = 0;
-        weir_client *client = client_new(CONNECTIONS); /* it stays, and so do its connections */
-        for (size_t i = 0; i < 2 * CONNECTIONS; i++)
+        weir_client *client = client_new((unsigned)at.connections); /* it stays, and so do its connections */
+        for (size_t i = 0; i < 2 * at.connections; i++)
                 weir_task_start(weir_client_request_new(client, "GET", at.url, round_responded, NULL));
 }
 
@@ -174,24 +183,93 @@ void
 cost_client_prepare_idle(void)
 {
         serve();
+        at.connections = CONNECTIONS;
         weir_task_start(weir_empty_new(begin_round, NULL));
 }
 
 /* Each call of a round that is over notes one connection. */
+static bool
+note_connection(void)
+{
+        bool is_new = at.noted < (at.is_second ? 2 * at.connections : at.connections);
+
+        at.noted += is_new;
+        return is_new;
+}
+
 bool
 cost_client_step_idle(void)
 {
-        size_t standing = at.is_second ? 2 * CONNECTIONS : CONNECTIONS;
-
-        if (at.ended == 2 * CONNECTIONS) {
-                bool is_new = at.noted < standing;
-
-                at.noted += is_new;
-                return is_new;
-        }
+        if (at.ended == 2 * at.connections)
+                return note_connection();
         accept_all();
         receive_all();
-        if (at.asked == CONNECTIONS || at.ended) /* all that may stand do */
+        if (at.asked == at.connections || at.ended) /* all that may stand do */
                 answer_all();
         return false;
+}
+
+/* -- the same over TLS -- */
+
+static weir_barrier *all;
+
+/* As many requests as there may be connections are answered together, so each has a connection of its own. */
+static void
+answer_together(weir_task *exchange, void *context)
+{
+        (void)context;
+        weir_series_push(weir_series_of(exchange), weir_barrier_arrive_new(all, NULL, NULL));
+        weir_http_reply_text(exchange, 200, "hello world\n");
+}
+
+/* Without tickets no session is resumed: else chance says how many share a certificate in memory. */
+static void
+have_no_tickets(void)
+{
+        static const char settings[] = "openssl_conf = conf\n[conf]\nssl_conf = ssl\n[ssl]\nsystem_default = all\n"
+                                       "[all]\nOptions = -SessionTicket\n";
+        char path[] = "/tmp/weir-cost-XXXXXX";
+        int file = mkstemp(path);
+
+        cost_must(file >= 0 && write(file, settings, sizeof settings - 1) == sizeof settings - 1, "settings");
+        setenv("OPENSSL_CONF", path, 1);
+        cost_must(OPENSSL_init_ssl(0, NULL) == 1, "OpenSSL");
+        unlink(path);
+}
+
+void
+cost_client_serve(void)
+{
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        have_no_tickets();
+        all = weir_barrier_new(COST_CLIENT_SECURE);
+        printf("%d\n", weir_http_server_port(cost_http_serve_secure(answer_together)));
+        fflush(stdout);
+        for (;;)
+                pause();
+}
+
+void
+cost_client_prepare_secure(void)
+{
+        struct weir_tls_config config = WEIR_TLS_CONFIG_DEFAULT;
+        char program[512], command[600];
+        ssize_t size = readlink("/proc/self/exe", program, sizeof program - 1);
+        int port;
+
+        cost_must(size > 0, "the path of the program");
+        snprintf(command, sizeof command, "exec '%.*s' serve", (int)size, program);
+        FILE *server = popen(command, "r"); /* it ends with this process */
+        cost_must(server && fscanf(server, "%d", &port) == 1, "server");
+        snprintf(at.url, sizeof at.url, "https://127.0.0.1:%d/", port);
+        config.insecure = true;
+        at.tls = weir_tls_client_new(&config);
+        at.connections = COST_CLIENT_SECURE;
+        weir_task_start(weir_empty_new(begin_round, NULL));
+}
+
+bool
+cost_client_step_secure(void)
+{
+        return at.ended == 2 * at.connections && note_connection();
 }

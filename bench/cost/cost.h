@@ -26,6 +26,7 @@ struct cost_object {
         void (*prepare)(void);
         void (*make)(size_t index);
         bool (*client)(void);
+        bool is_of_heap; /* its bytes are those that malloc has given out, with what it needs itself; not pages */
 };
 
 extern const struct cost_case cost_timer_cases[], cost_flow_cases[], cost_sync_cases[], cost_http_cases[], cost_client_cases[];
@@ -49,10 +50,20 @@ int cost_http_connect(void);
 void cost_http_send(int fd);
 bool cost_http_receive(int fd);
 
+/* A server of TLS with a new certificate, which has begun. */
+struct weir_http_server;
+struct weir_http_server *cost_http_serve_secure(void (*handle)(struct weir_task *exchange, void *context));
+
 /* -- the server of client.c, and clients that keep connections to it, which bytes.c uses as well -- */
 
 void cost_client_prepare_idle(void);
 bool cost_client_step_idle(void);
 #define COST_CLIENT_CONNECTIONS 3000
+
+/* The same over TLS, with a server in a process of its own: `cost serve`, which cost_client_serve does not return from. */
+void cost_client_prepare_secure(void);
+bool cost_client_step_secure(void);
+void cost_client_serve(void) __attribute__((noreturn));
+#define COST_CLIENT_SECURE 500
 
 #endif

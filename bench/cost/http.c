@@ -65,33 +65,34 @@ make_router(void)
 }
 
 /* Files of a certificate in a directory that is removed at once. */
-static int
-start_secure(struct weir_http_server_config *config)
+weir_http_server *
+cost_http_serve_secure(void (*handle)(weir_task *exchange, void *context))
 {
+        struct weir_http_server_config config = WEIR_HTTP_SERVER_CONFIG_DEFAULT;
         char directory[] = "/tmp/weir-cost-XXXXXX", certificate[64], key[64];
 
         cost_must(mkdtemp(directory) && bench_make_certificate(directory), "certificate");
         snprintf(certificate, sizeof certificate, "%s/%s", directory, BENCH_CERTIFICATE_FILE);
         snprintf(key, sizeof key, "%s/%s", directory, BENCH_KEY_FILE);
-        config->certificate_file = certificate;
-        config->private_key_file = key;
-        http.server = weir_http_server_new(config, answer, NULL);
-        int failed = weir_http_server_start(http.server, "127.0.0.1:0");
+        config.certificate_file = certificate;
+        config.private_key_file = key;
+        weir_http_server *server = weir_http_server_new(&config, handle, NULL);
+        cost_must(weir_http_server_start(server, "127.0.0.1:0") == 0, "server");
         unlink(certificate);
         unlink(key);
         rmdir(directory);
-        return failed;
+        return server;
 }
 
 static void
 serve(const struct manner *manner)
 {
         struct weir_http_server_config config = WEIR_HTTP_SERVER_CONFIG_DEFAULT;
-        int failed;
+        int failed = 0;
 
         http.manner = manner;
         if (manner->is_secure) {
-                failed = start_secure(&config);
+                http.server = cost_http_serve_secure(answer);
         } else {
                 http.server = manner->is_routed ? weir_http_server_new(&config, weir_http_router_handle, make_router())
                                                 : weir_http_server_new(&config, manner->is_delayed ? answer_late : answer, NULL);
