@@ -183,6 +183,14 @@ methods_go_on_and_responses_without_a_body_come_back(void)
         http_peer_send(&peer, "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n");
         CU_ASSERT_TRUE(http_receive(&asker, &reply, true));
         CU_ASSERT_PTR_NULL(http_field(&reply, "Content-Length"));
+        (void)pass("HEAD / HTTP/1.1\r\nHost: front\r\n\r\n");
+        http_peer_send(&peer, "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n");
+        CU_ASSERT_TRUE(http_receive(&asker, &reply, true));
+        HTTP_ASSERT_TEXT(http_field(&reply, "Content-Length"), "0");
+        HAS_NOT(pass(GET("/")), "Content-Length"); /* nor has a request without a body */
+        CU_ASSERT_TRUE(come_back("HTTP/1.1 304 Not Modified\r\nETag: \"a\"\r\n\r\n"));
+        GETS(304, "");
+        CU_ASSERT_PTR_NULL(http_field(&reply, "Content-Length"));
         (void)pass(GET("/"));
         CU_ASSERT_TRUE(come_back(
                 "HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\nHTTP/1.1 102 P\r\n\r\nHTTP/1.1 204 No Content\r\nX: y\r\n\r\n"));

@@ -57,6 +57,7 @@ fetch(const char *url)
         weir_http_call *call = weir_http_call_new(NULL, "GET", url);
 
         weir_task_run(weir_http_call_first_new(call, take, call));
+        CU_ASSERT_EQUAL(weir_http_call_minor(call), 1);
         weir_http_call_unref(call);
 }
 
@@ -68,7 +69,8 @@ answer(weir_task *exchange, void *context)
         const char *token = weir_http_request_header(exchange, "Authorization");
 
         (void)context;
-        weir_http_reply_printf(exchange, "%s %s", weir_http_path(exchange), token ? token : "none");
+        weir_http_reply_printf(exchange, "%s HTTP/1.%d %s", weir_http_path(exchange), weir_http_minor(exchange),
+                               token ? token : "none");
 }
 
 static void
@@ -94,8 +96,8 @@ requests_go_to_the_backend(void)
 
         snprintf(address, sizeof address, "127.0.0.1:%d", weir_http_server_port(back));
         CU_ASSERT_EQUAL(weir_upstream_add(upstream, address, NULL), 0);
-        asks(to_backend, "/api/a none");
-        asks(to_backend_with_token, "/a Bearer 0123");
+        asks(to_backend, "/api/a HTTP/1.1 none");
+        asks(to_backend_with_token, "/a HTTP/1.1 Bearer 0123");
         weir_upstream_unref(upstream);
         weir_http_server_stop(back, WEIR_SEC(30));
         weir_http_server_free(back);

@@ -15,6 +15,12 @@ weir_http_call_status(const weir_http_call *self)
         return !self ? -EINVAL : self->has_head ? self->call.received->status : 0;
 }
 
+int
+weir_http_call_minor(const weir_http_call *self)
+{
+        return !self ? -EINVAL : self->has_head ? self->call.received->minor : 1;
+}
+
 const char *
 weir_http_call_header(const weir_http_call *self, const char *name)
 {

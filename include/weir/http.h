@@ -52,6 +52,11 @@ WEIR_API int weir_http_request_field(const weir_task *exchange, size_t index, co
  * `*size` (if `size` is not NULL) is 0 without a body. */
 WEIR_API const void *weir_http_request_body(const weir_task *exchange, size_t *size);
 
+/* The last number of the request's version: 1 for HTTP/1.1, 0 for HTTP/1.0.
+ *
+ * Result:  that; -EDOM. */
+WEIR_API int weir_http_minor(const weir_task *exchange);
+
 /* Whether the request came over TLS.
  *
  * Result:  1 or 0; -EDOM. */

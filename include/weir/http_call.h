@@ -138,6 +138,11 @@ WEIR_API weir_task *weir_http_call_finish_new(weir_http_call *call, weir_task_fn
  * Threads: any, once a head task has ended with 0, as all functions of this section. */
 WEIR_API int weir_http_call_status(const weir_http_call *call);
 
+/* The last number of its version: 1 for HTTP/1.1, 0 for HTTP/1.0.
+ *
+ * Result:  that; 1 when no response has come; -EINVAL for NULL. */
+WEIR_API int weir_http_call_minor(const weir_http_call *call);
+
 /* The value of the first field of that name, compared without case.
  *
  * Owner:   borrowed until the last reference is dropped.

@@ -27,7 +27,7 @@ struct weir__forward {
         weir_http_call *call;
         weir_http_proxy_fn *on_response; /* or NULL */
         void *context;
-        char via[WEIR__VIA_ROOM]; /* "": none */
+        char via[WEIR__VIA_ROOM]; /* "": none; with the version that has come: first of the request, then of the response */
         bool is_head;
         weir_series *upload; /* a reference; or NULL */
 
@@ -38,6 +38,14 @@ struct weir__forward {
 
         _Atomic bool is_client_broken; /* the body of the request cannot be read */
 };
+
+/* Source: RFC 9110 section 7.6.3. */
+static inline void
+weir__forward_note_version(struct weir__forward *forward, int minor)
+{
+        if (forward->via[0])
+                forward->via[2] = (char)('0' + minor);
+}
 
 /* -- state.c -- */
 

@@ -27,4 +27,11 @@ int weir__identity_add(weir_http_call *call, const weir_task *exchange, const st
  * Result: 0; -ENOMEM. */
 int weir__fields_copy(weir_http_call *call, const weir_task *exchange, bool keep_host, bool *tells_of_client);
 
+/* -- hops.c -- */
+
+/* How many proxies the request may still pass; -1: it does not say. */
+long long weir__hops_left(const weir_task *exchange);
+int weir__hops_set(weir_http_call *call, long long left); /* result: 0; -ENOMEM */
+int weir__hops_answer(weir_task *exchange);               /* it ends here; result: 0; -ENOMEM */
+
 #endif

@@ -108,6 +108,9 @@ prepare(weir_http_call *call, const weir_task *exchange, const struct weir_http_
         failed = failed ? failed : weir__identity_add(call, exchange, config, tells_of_client, via);
         if (failed)
                 return failed;
+        long long hops = weir__hops_left(exchange);
+        if (hops > 0 && weir__hops_set(call, hops - 1) == -ENOMEM)
+                return -ENOMEM;
         if (config->limit)
                 (void)weir_http_call_set_limit(call, WEIR_HTTP_LIMIT_WHOLE, config->limit);
         *body = frame_body(call, exchange);
@@ -159,8 +162,9 @@ forward(const struct weir_http_proxy_config *config, weir_task *exchange, weir_c
 
         if (!forward)
                 return -ENOMEM;
-        if (config->via[0])
-                strcpy(stpcpy(forward->via, "1.1 "), config->via); /* read_config has looked at its size */
+        if (config->via[0]) /* read_config has looked at its size */
+                strcpy(stpcpy(forward->via, "1.1 "), config->via);
+        weir__forward_note_version(forward, weir_http_minor(exchange));
         forward->on_response = config->on_response;
         forward->context = config->context;
         forward->is_head = strcmp(weir_http_method(exchange), "HEAD") == 0;
@@ -191,6 +195,8 @@ proxy(const struct weir_http_proxy_config *config, weir_task *exchange, weir_cli
                 return failed;
         if (strcmp(weir_http_method(exchange), "CONNECT") == 0)
                 return weir_http_reply_text(exchange, 501, "Not Implemented\n");
+        if (weir__hops_left(exchange) == 0)
+                return weir__hops_answer(exchange);
         char *url = weir__target_url(exchange, base, &failed);
         if (failed == -EACCES)
                 return weir_http_reply_text(exchange, 400, "Bad Request\n");

@@ -44,6 +44,7 @@ copy_fields(struct weir__forward *forward)
                 if (!some_named || !is_named(call, name))
                         (void)weir_http_reply_header(forward->exchange, name, value);
         }
+        weir__forward_note_version(forward, weir_http_call_minor(call));
         if (forward->via[0])
                 (void)weir_http_reply_header(forward->exchange, "Via", forward->via);
 }

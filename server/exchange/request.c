@@ -44,6 +44,14 @@ weir_http_host(const weir_task *exchange)
 }
 
 int
+weir_http_minor(const weir_task *exchange)
+{
+        struct weir__exchange *known = weir__exchange_of(exchange);
+
+        return known ? known->request->minor : -EDOM;
+}
+
+int
 weir_http_is_secure(const weir_task *exchange)
 {
         struct weir__exchange *known = weir__exchange_of(exchange);
