@@ -33,6 +33,17 @@ to_backend_with_token(weir_task *exchange, void *client)
         weir_http_proxy_with(&config, exchange, client, "http://backend");
 }
 
+/* Links that the browser may load while the backend works. */
+static void
+with_early_links(weir_task *exchange, void *client)
+{
+        const char *const links[] = {"Link", "</style.css>; rel=preload; as=style", NULL};
+        weir_task *early = weir_http_interim_new(exchange, 103, links, NULL, NULL);
+
+        weir_series_push(weir_series_of(exchange), early);
+        weir_http_proxy_to(exchange, client, "http://backend");
+}
+
 /* -- weir/http_call.h -- */
 
 static char page[4096];
@@ -46,6 +57,13 @@ take(weir_task *read, void *call)
 
         if (weir_task_status(read))
                 return;
+        if (weir_http_call_status(call) < 200) { /* an interim response: the next first read waits for what follows */
+                const char *link = weir_http_call_header(call, "Link");
+
+                snprintf(page, sizeof page, "early %s ", link ? link : "");
+                weir_series_push(weir_series_of(read), weir_http_call_first_new(call, take, call));
+                return;
+        }
         snprintf(page + strlen(page), sizeof page - strlen(page), "%.*s", (int)size, data);
         if (weir_http_call_is_last(read) == 0)
                 weir_series_push(weir_series_of(read), weir_http_call_read_new(call, take, call));
@@ -56,8 +74,33 @@ fetch(const char *url)
 {
         weir_http_call *call = weir_http_call_new(NULL, "GET", url);
 
+        weir_http_call_set_interim(call);
         weir_task_run(weir_http_call_first_new(call, take, call));
         CU_ASSERT_EQUAL(weir_http_call_minor(call), 1);
+        weir_http_call_unref(call);
+}
+
+/* The body goes out when the server has said that it wants it. */
+static void
+send_body(weir_task *head, void *call)
+{
+        weir_series *series = weir_series_of(head);
+
+        if (weir_task_status(head) || weir_http_call_status(call) != 100)
+                return;
+        weir_series_push(series, weir_http_call_write_new(call, "large", 5, NULL, NULL));
+        weir_series_push(series, weir_http_call_head_new(call, NULL, NULL));
+}
+
+static void
+ask_before_sending(const char *url)
+{
+        weir_http_call *call = weir_http_call_new(NULL, "PUT", url);
+
+        weir_http_call_set_length(call, 5);
+        weir_http_call_set_expect(call);
+        weir_task_run(weir_http_call_head_new(call, send_body, call));
+        CU_ASSERT_EQUAL(weir_http_call_status(call), 200);
         weir_http_call_unref(call);
 }
 
@@ -92,12 +135,15 @@ requests_go_to_the_backend(void)
 {
         weir_http_server *back = http_server(NULL, answer, NULL);
         weir_upstream *upstream = weir_upstream_new("backend", NULL);
-        char address[64];
+        char address[64], url[80];
 
         snprintf(address, sizeof address, "127.0.0.1:%d", weir_http_server_port(back));
         CU_ASSERT_EQUAL(weir_upstream_add(upstream, address, NULL), 0);
         asks(to_backend, "/api/a HTTP/1.1 none");
         asks(to_backend_with_token, "/a HTTP/1.1 Bearer 0123");
+        asks(with_early_links, "early </style.css>; rel=preload; as=style /a HTTP/1.1 none");
+        snprintf(url, sizeof url, "http://%s/", address);
+        ask_before_sending(url);
         weir_upstream_unref(upstream);
         weir_http_server_stop(back, WEIR_SEC(30));
         weir_http_server_free(back);

@@ -68,6 +68,29 @@ started(struct weir__http_call *call)
                 weir__wire_put(call, &weir__container_of(link, struct weir__call_task, waiting)->writer);
 }
 
+static void
+complete_heads(struct weir_http_call *self)
+{
+        for (struct weir__link *link; (link = weir__list_pop(&self->heads));)
+                weir__call_complete(weir__container_of(link, struct weir__call_task, waiting), 0);
+}
+
+static void
+take_interim(struct weir__http_call *call)
+{
+        struct weir_http_call *self = weir__call_of(call);
+        struct weir__call_task *first = self->reader && self->reader->kind == WEIR__CALL_FIRST ? self->reader : NULL;
+
+        if (!first && weir__list_is_empty(&self->heads))
+                return;
+        call->is_shown = true; /* a callback may run at once */
+        complete_heads(self);
+        if (!first)
+                return;
+        self->reader = NULL;
+        weir__call_complete(first, 0);
+}
+
 /* After 101 the heads wait for the stream. */
 static int
 take_head(struct weir__http_call *call)
@@ -76,10 +99,8 @@ take_head(struct weir__http_call *call)
 
         self->has_head = true;
         weir__draft_take_cookies(&self->draft, call->received);
-        if (call->received->end == WEIR__RECEIVED_TUNNEL)
-                return 0;
-        for (struct weir__link *link; (link = weir__list_pop(&self->heads));)
-                weir__call_complete(weir__container_of(link, struct weir__call_task, waiting), 0);
+        if (call->received->end != WEIR__RECEIVED_TUNNEL)
+                complete_heads(self);
         return 0;
 }
 
@@ -188,6 +209,7 @@ trace(struct weir__http_call *call, char *name, size_t room)
 static const struct weir__http_call_ops call_ops = {
         .trace = trace,
         .started = started,
+        .interim = take_interim,
         .head = take_head,
         .body = take_body,
         .wants_body = wants_body,

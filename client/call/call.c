@@ -217,6 +217,26 @@ weir_http_call_set_length(weir_http_call *self, uint64_t length)
 }
 
 int
+weir_http_call_set_interim(weir_http_call *self)
+{
+        int failed = may_change(self);
+
+        if (!failed)
+                self->call.wants_interim = true;
+        return failed;
+}
+
+int
+weir_http_call_set_expect(weir_http_call *self)
+{
+        int failed = may_change(self);
+
+        if (!failed)
+                self->draft.expects_continue = self->call.wants_interim = true;
+        return failed;
+}
+
+int
 weir_http_call_set_upgrade(weir_http_call *self, const char *protocol)
 {
         int failed = may_change(self);

@@ -9,35 +9,50 @@
 #include "client/call/call.h"
 #include "client/draft/words.h"
 
+/* The head that is there: of the response, or of an interim one; NULL: none. */
+static const struct weir__received *
+head_of(const struct weir_http_call *self)
+{
+        return self && (self->has_head || self->call.is_shown) ? self->call.received : NULL;
+}
+
 int
 weir_http_call_status(const weir_http_call *self)
 {
-        return !self ? -EINVAL : self->has_head ? self->call.received->status : 0;
+        const struct weir__received *head = head_of(self);
+
+        return !self ? -EINVAL : head ? head->status : 0;
 }
 
 int
 weir_http_call_minor(const weir_http_call *self)
 {
-        return !self ? -EINVAL : self->has_head ? self->call.received->minor : 1;
+        const struct weir__received *head = head_of(self);
+
+        return !self ? -EINVAL : head ? head->minor : 1;
 }
 
 const char *
 weir_http_call_header(const weir_http_call *self, const char *name)
 {
-        return self && self->has_head && name ? weir__received_field(self->call.received, name) : NULL;
+        const struct weir__received *head = head_of(self);
+
+        return head && name ? weir__received_field(head, name) : NULL;
 }
 
 int
 weir_http_call_field(const weir_http_call *self, size_t index, const char **name, const char **value)
 {
+        const struct weir__received *head = head_of(self);
+
         if (!self)
                 return -EINVAL;
-        if (!self->has_head || index >= self->call.received->field_count)
+        if (!head || index >= head->field_count)
                 return -ENOENT;
         if (name)
-                *name = self->call.received->fields[index].name;
+                *name = head->fields[index].name;
         if (value)
-                *value = self->call.received->fields[index].value;
+                *value = head->fields[index].value;
         return 0;
 }
 

@@ -63,6 +63,15 @@ wait(struct weir__call_task *task)
         return task->io.is_linked ? 0 : task->io.task.status;
 }
 
+/* The program has seen the interim response. */
+static void
+seek_head(struct weir_http_call *self)
+{
+        self->call.is_shown = false;
+        if (self->state == WEIR__CALL_WIRED)
+                weir__wire_go_on(self->call.wire);
+}
+
 static int
 try_head(struct weir__call_task *task)
 {
@@ -85,7 +94,9 @@ try_head(struct weir__call_task *task)
                 return self->status;
         task->io.is_linked = true;
         weir__list_append(&self->heads, &task->waiting);
-        return 0;
+        if (self->call.is_shown)
+                seek_head(self);
+        return wait(task);
 }
 
 static int
@@ -100,6 +111,7 @@ try_read(struct weir__call_task *task)
         if (self->reader)
                 return -EBUSY;
         self->reader = task;
+        self->call.is_shown = false;
         task->io.is_linked = true;
         if (self->state == WEIR__CALL_WIRED)
                 weir__wire_go_on(self->call.wire);

@@ -274,6 +274,8 @@ compose(struct weir__draft *draft, enum weir__draft_framing framing, uint64_t le
                 out = put_field(out, "Proxy-Authorization", proof);
         if (upgrade)
                 out = put_field(put(out, "Connection: Upgrade\r\n"), "Upgrade", upgrade);
+        if (draft->expects_continue && framing != WEIR__DRAFT_NO_BODY)
+                out = put(out, "Expect: 100-continue\r\n");
         out = put(put_framing(out, method, framing, length), "\r\n");
         draft->head_size = (size_t)(out - draft->head);
         return 0;

@@ -17,6 +17,7 @@ struct weir__draft {
         struct weir__lines fields;
         bool is_idempotent;
         const struct weir__proxy *relay; /* the proxy that it is sent to in place of the server, in absolute form; or NULL */
+        bool expects_continue;           /* before a body goes out */
         bool asks_coding;                /* for a body in gzip or another coding, which is taken off */
 
         char *head; /* as it goes out; or NULL */

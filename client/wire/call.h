@@ -16,6 +16,9 @@ struct weir__wire;
 
 struct weir__http_call_ops {
         void (*started)(struct weir__http_call *call); /* it has a connection: may queue writers; NULL: nothing */
+        /* An interim response is there: call->received.  With is_shown the next head waits until that is false again.  Only with
+         * wants_interim. */
+        void (*interim)(struct weir__http_call *call);
         /* The head of the response is there: call->received.  Result: 0; a negative errno ends the call with that. */
         int (*head)(struct weir__http_call *call);
         /* A piece of its body, not empty.  `is_last`: nothing follows.  The same. */
@@ -41,6 +44,8 @@ struct weir__http_call {
         bool is_sent;         /* all of it is out */
         bool has_more;        /* there are other writers of it, and the last of them is not known yet */
         bool wants_upgrade;   /* 101 ends HTTP on the connection */
+        bool wants_interim;   /* the others of 1xx are not passed over */
+        bool is_shown;        /* `received` is an interim response, which the program has */
         uint8_t response_for; /* enum weir__received_for */
 
         struct weir_stream *stream;      /* after a response of 101: the connection, a use; or NULL */

@@ -27,22 +27,28 @@ wants_body(const struct weir__http_call *call)
 static bool
 may_take(const struct weir__wire *wire)
 {
-        return wire->stream && (!wire->call || !wire->is_body || wants_body(wire->call));
+        const struct weir__http_call *call = wire->call;
+
+        return wire->stream && (!call || (wire->is_body ? wants_body(call) : !call->is_shown));
 }
 
 /* -- heads -- */
 
 /* An interim response.  Source: RFC 9110 section 15.2. */
 static int
-skip_interim(struct weir__wire *wire, size_t size)
+take_interim(struct weir__wire *wire, size_t size)
 {
         struct weir__http_call *call = wire->call;
 
         wire->interim += (uint32_t)size;
         wire->gate = (struct weir__gate){.scanned = 0};
         weir__gate_begin_response(&wire->gate);
-        weir__http_call_drop_response(call);
-        return wire->interim > call->max_head ? -EMSGSIZE : 0;
+        bool is_too_much = wire->interim > call->max_head;
+        if (call->wants_interim && !is_too_much)
+                call->ops->interim(call);
+        if (!call->is_shown)
+                weir__http_call_drop_response(call);
+        return is_too_much ? -EMSGSIZE : 0;
 }
 
 static int
@@ -72,12 +78,13 @@ take_head(struct weir__wire *wire, const char *data, size_t size)
 
         if (verdict == WEIR__GATE_MORE)
                 return 0;
+        weir__http_call_drop_response(call); /* an interim one */
         if (verdict != WEIR__GATE_HEAD)
                 return weir__received_error(verdict);
         int failed = weir__received_new(data, head_size, (enum weir__received_for)call->response_for, weir__alloc,
                                         &call->received);
         if (!failed && call->received->status / 100 == 1 && (call->received->status != 101 || !call->wants_upgrade))
-                failed = call->received->status == 101 ? -EBADMSG : skip_interim(wire, head_size);
+                failed = call->received->status == 101 ? -EBADMSG : take_interim(wire, head_size);
         else if (!failed)
                 failed = begin_body(wire);
         return failed ? failed : (ssize_t)head_size;
@@ -135,7 +142,7 @@ take(struct weir__wire *wire, char *data, size_t size)
                 int result = 0;
 
                 if (!wire->is_body) {
-                        ssize_t head = at < size ? take_head(wire, data + at, size - at) : 0;
+                        ssize_t head = at < size && !wire->call->is_shown ? take_head(wire, data + at, size - at) : 0;
 
                         if (head == 0)
                                 break;

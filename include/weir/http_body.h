@@ -48,6 +48,24 @@ WEIR_API const void *weir_http_read_data(const weir_task *read, size_t *size);
  * Threads: any. */
 WEIR_API weir_task *weir_http_collect_new(weir_task *exchange, size_t max, weir_task_fn *done, void *context);
 
+/* -- before the reply -- */
+
+/* Makes a task that sends an interim response, such as a 103 with links that the client may load meanwhile.  `fields` has names
+ * and values by turns, and NULL at the end; or it is NULL.  A client of HTTP/1.0 gets nothing, and the task ends with 0.
+ * 100 is sent by itself when a body is read, and 101 by weir_http_reply_upgrade.
+ *
+ *     const char *const links[] = {"Link", "</style.css>; rel=preload; as=style", NULL};
+ *     weir_series_push(series, weir_http_interim_new(exchange, 103, links, NULL, NULL));
+ *
+ * Owner:   the caller, until the task is consumed.  The exchange lives as long as the task.  The texts are copied.
+ * Result:  NULL when out of memory.  The start reports -EDOM for a task that is no exchange; -EINVAL: a status that is not
+ *          102 to 199, a bad name or value, or a field that is the library's.  The task's status: 0: the system has taken it;
+ *          -EALREADY: the reply has begun; -EPIPE, -ECANCELED, -ETIMEDOUT and -ESHUTDOWN as of weir_http_write_new.
+ * Threads: any.
+ * Source:  RFC 9110 section 15.2; RFC 8297. */
+WEIR_API weir_task *weir_http_interim_new(weir_task *exchange, int status, const char *const *fields, weir_task_fn *done,
+                                          void *context);
+
 /* -- the reply's body -- */
 
 /* Sets the Content-Length of a body that is written piece by piece.  Without it the body goes out

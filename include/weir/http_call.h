@@ -64,6 +64,21 @@ WEIR_API int weir_http_call_set_length(weir_http_call *call, uint64_t length);
  * Source:  RFC 9110 section 7.8. */
 WEIR_API int weir_http_call_set_upgrade(weir_http_call *call, const char *protocol);
 
+/* Shows interim responses, such as a 103 with early links.  A head or a first read that waits when one comes ends with 0, and
+ * weir_http_call_status is 1xx but not 101; it has no body.  The next such task waits for what follows, and the fields are there
+ * until its start.  One that comes while no such task waits is passed over.
+ *
+ * Result:  0; -EINVAL for NULL; -EALREADY.
+ * Source:  RFC 9110 section 15.2. */
+WEIR_API int weir_http_call_set_interim(weir_http_call *call);
+
+/* Asks the server whether it wants the body (Expect: 100-continue), and shows interim responses.  A status of 100 says so.  The
+ * program need not write before.  But a server may say nothing: after a second or so the body should go out.
+ *
+ * Result:  0; -EINVAL for NULL; -EALREADY.
+ * Source:  RFC 9110 section 10.1.1. */
+WEIR_API int weir_http_call_set_expect(weir_http_call *call);
+
 /* Sets a limit of this call.  A whole limit counts from the first task on.
  *
  * Result:  as weir_http_request_set_limit; -EALREADY. */

@@ -40,7 +40,7 @@ enum weir_http_forwarding {
 
 /* Changes a request, or a reply, before it goes out.  The functions weir_http_call_... add fields to the
  * request, and show the response.  The functions weir_http_reply_... change the reply, which has the
- * status and the fields of the response already.
+ * status and the fields of the response already.  Interim responses pass without them.
  *
  * Result:  0: it goes on.  Otherwise the call is broken off, and the reply is what the function has made of it.
  * Threads: inside a callback of the exchange's series. */

@@ -82,11 +82,32 @@ reply_at_once(struct weir__forward *forward, weir_task *first)
 }
 
 static void
+interim_written(weir_task *write, void *context)
+{
+        weir_series_push(weir_series_of(write), weir__forward_first(context));
+}
+
+/* The server of this proxy sends a 100 by itself, when the upload reads. */
+static void
+take_interim(struct weir__forward *forward, weir_task *first, int status)
+{
+        weir_task *next = status == 100 ? weir__forward_first(forward) : weir__forward_interim(forward, interim_written);
+
+        if (status == 100)
+                weir__forward_continue(forward);
+        weir_series_push(weir_series_of(first), next);
+}
+
+static void
 begin(weir_task *first, void *context)
 {
         struct weir__forward *forward = context;
         int failed = weir_task_status(first), status = weir_http_call_status(forward->call);
 
+        if (!failed && status < 200 && status != 101) {
+                take_interim(forward, first, status);
+                return;
+        }
         failed = failed ? failed : weir__forward_copy_response(forward);
         if (failed < 0) {
                 weir__forward_fail(forward, failed);

@@ -15,6 +15,7 @@
 #include <weir/http_proxy.h>
 #include <weir/series.h>
 #include <weir/stream.h>
+#include <weir/timer.h>
 
 #define WEIR__VIA_ROOM 40 /* "1.1 " and a name of at most 32 characters */
 
@@ -30,6 +31,8 @@ struct weir__forward {
         char via[WEIR__VIA_ROOM]; /* "": none; with the version that has come: first of the request, then of the response */
         bool is_head;
         weir_series *upload; /* a reference; or NULL */
+        weir_timer_id patience; /* of an upload that waits for a 100 */
+        bool expects_continue;  /* there is one */
 
         /* The callbacks' that take the response. */
         bool is_complete;    /* nothing is wanted of the call any more */
@@ -70,10 +73,16 @@ void weir__forward_fail(struct weir__forward *forward, int status);
  * status that a reply cannot have. */
 int weir__forward_copy_response(struct weir__forward *forward);
 
+/* A task that passes on the interim response which has come.  NULL when out of memory. */
+weir_task *weir__forward_interim(struct weir__forward *forward, weir_task_fn *done);
+
 /* -- upload.c -- */
 
 /* The body of the request, if it streams: pushes the first task. */
 void weir__forward_upload(struct weir__forward *forward, weir_series *series);
+
+/* The other server wants it: the upload waits no more. */
+void weir__forward_continue(struct weir__forward *forward);
 
 /* -- tunnel.c -- */
 

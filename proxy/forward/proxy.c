@@ -77,7 +77,7 @@ ask_upgrade(weir_http_call *call, const weir_task *exchange, const char *allowed
 
 /* How the body of a request goes on. */
 struct body {
-        bool is_there, is_stream;
+        bool is_there, is_stream, is_expecting;
         const void *whole;
         size_t size;
 };
@@ -94,6 +94,7 @@ frame_body(weir_http_call *call, const weir_task *exchange)
         body.whole = weir_http_request_body(exchange, &body.size);
         uint64_t announced = is_chunked ? UINT64_MAX : strtoull(length, NULL, 10); /* the server has looked at it */
         body.is_stream = is_chunked ? !body.size : body.size < announced;
+        body.is_expecting = body.is_stream && weir_http_minor(exchange) > 0 && weir_http_request_header(exchange, "Expect");
         (void)weir_http_call_set_length(call, body.is_stream ? announced : body.size);
         return body;
 }
@@ -114,6 +115,8 @@ prepare(weir_http_call *call, const weir_task *exchange, const struct weir_http_
         if (config->limit)
                 (void)weir_http_call_set_limit(call, WEIR_HTTP_LIMIT_WHOLE, config->limit);
         *body = frame_body(call, exchange);
+        if (weir_http_minor(exchange) > 0) /* HTTP/1.0 has no interim responses */
+                (void)(body->is_expecting ? weir_http_call_set_expect(call) : weir_http_call_set_interim(call));
         if (!body->is_there)
                 ask_upgrade(call, exchange, config->upgrades);
         return 0;
@@ -122,11 +125,12 @@ prepare(weir_http_call *call, const weir_task *exchange, const struct weir_http_
 /* -- its start -- */
 
 static void
-start_both(struct weir__forward *forward)
+start_both(struct weir__forward *forward, bool is_expecting)
 {
         weir_series *down = weir_series_new(NULL, NULL), *up = weir_series_new(NULL, NULL);
         weir_task *both = weir_parallel_new(NULL, NULL);
 
+        forward->expects_continue = is_expecting;
         forward->upload = weir_series_ref(up);
         weir_series_push(down, weir__forward_first(forward));
         if (up)
@@ -146,7 +150,7 @@ static void
 begin(struct weir__forward *forward, const struct body *body)
 {
         if (body->is_stream) {
-                start_both(forward);
+                start_both(forward, body->is_expecting);
                 return;
         }
         if (body->size)

@@ -2,6 +2,9 @@
  *
  * Threads: callbacks of the exchange's series. */
 #include <errno.h>
+#include <stdlib.h>
+
+#include <weir/http_body.h>
 
 #include "proxy/forward/forward.h"
 #include "proxy/forward/names.h"
@@ -28,6 +31,14 @@ is_named(const weir_http_call *call, const char *wanted)
         return false;
 }
 
+static bool
+goes_back(const char *name)
+{
+        enum weir__field_kind kind = weir__field_kind(name);
+
+        return kind != WEIR__FIELD_DROPPED && kind != WEIR__FIELD_CONNECTION && kind != WEIR__FIELD_DATE;
+}
+
 /* Out of memory, the reply becomes a 500 by itself. */
 static void
 copy_fields(struct weir__forward *forward)
@@ -37,16 +48,51 @@ copy_fields(struct weir__forward *forward)
         const char *name, *value;
 
         for (size_t i = 0; weir_http_call_field(call, i, &name, &value) == 0; i++) {
-                enum weir__field_kind kind = weir__field_kind(name);
-
-                if (kind == WEIR__FIELD_DROPPED || kind == WEIR__FIELD_CONNECTION || kind == WEIR__FIELD_DATE)
-                        continue;
-                if (!some_named || !is_named(call, name))
+                if (goes_back(name) && (!some_named || !is_named(call, name)))
                         (void)weir_http_reply_header(forward->exchange, name, value);
         }
         weir__forward_note_version(forward, weir_http_call_minor(call));
         if (forward->via[0])
                 (void)weir_http_reply_header(forward->exchange, "Via", forward->via);
+}
+
+/* Names and values by turns, as weir_http_interim_new takes them; free.  NULL when out of memory. */
+static const char **
+interim_fields(struct weir__forward *forward)
+{
+        const weir_http_call *call = forward->call;
+        bool some_named = has_named(call);
+        size_t count = 0;
+
+        while (weir_http_call_field(call, count, NULL, NULL) == 0)
+                count++;
+        const char **fields = malloc((2 * count + 3) * sizeof *fields), **out = fields;
+        if (!fields)
+                return NULL;
+        for (size_t i = 0; i < count; i++) {
+                (void)weir_http_call_field(call, i, &out[0], &out[1]);
+                if (goes_back(out[0]) && (!some_named || !is_named(call, out[0])))
+                        out += 2;
+        }
+        weir__forward_note_version(forward, weir_http_call_minor(call));
+        if (forward->via[0]) {
+                *out++ = "Via";
+                *out++ = forward->via;
+        }
+        *out = NULL;
+        return fields;
+}
+
+weir_task *
+weir__forward_interim(struct weir__forward *forward, weir_task_fn *done)
+{
+        const char **fields = interim_fields(forward);
+        weir_task *task = fields ? weir_http_interim_new(forward->exchange, weir_http_call_status(forward->call), fields, done,
+                                                         forward)
+                                 : NULL;
+
+        free(fields);
+        return weir__forward_task(forward, task);
 }
 
 int

@@ -7,6 +7,8 @@
 
 #include "proxy/forward/forward.h"
 
+#define PATIENCE WEIR_SEC(1) /* with a server that does not know 100.  Source: RFC 9110 section 10.1.1 */
+
 static void take_piece(weir_task *read, void *context);
 
 static void
@@ -45,8 +47,34 @@ take_piece(weir_task *read, void *context)
         }
 }
 
+/* -- its beginning -- */
+
+/* The 100 has come, or it is time to go on without it. */
+static void
+waited(weir_task *timer, void *context)
+{
+        weir_series *series = weir_series_of(timer);
+
+        if (weir_series_status(series) == 0)
+                read_next(context, series); /* which sends the client its 100 */
+}
+
 void
 weir__forward_upload(struct weir__forward *forward, weir_series *series)
 {
-        read_next(forward, series);
+        weir_task *timer = forward->expects_continue ? weir_timer_new(PATIENCE, waited, forward) : NULL;
+
+        if (!timer) {
+                read_next(forward, series);
+                return;
+        }
+        forward->patience = weir_timer_id_of(timer);
+        weir_series_push(series, weir__forward_task(forward, timer));
+}
+
+void
+weir__forward_continue(struct weir__forward *forward)
+{
+        if (forward->expects_continue)
+                (void)weir_timer_cancel_id(forward->patience);
 }

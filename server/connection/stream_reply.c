@@ -142,13 +142,34 @@ weir__stream_reply_beat(struct weir__connection *connection)
         weir__reply_flush(connection, true);
 }
 
+static int
+write_piece(struct weir__connection *connection, struct weir__transfer *transfer)
+{
+        transfer->io.is_linked = true;
+        transfer->writer = (struct weir__writer){.data = transfer->data, .left = transfer->size};
+        weir__output_append(&connection->transport, &transfer->writer);
+        weir__reply_flush(connection, true);
+        return transfer->io.is_linked ? 0 : transfer->io.task.status;
+}
+
+/* HTTP/1.0 knows none. */
+static int
+write_interim(struct weir__connection *connection, struct weir__transfer *transfer)
+{
+        if (weir__exchange_is_fixed(transfer->exchange))
+                return -EALREADY;
+        return transfer->exchange->request->minor ? write_piece(connection, transfer) : 0;
+}
+
 int
 weir__stream_reply_write(struct weir__transfer *transfer)
 {
         struct weir__exchange *exchange = transfer->exchange;
         struct weir__connection *connection = weir__connection_of(exchange);
-        int failed = weir__stream_reply_begin(connection);
 
+        if (transfer->is_interim)
+                return write_interim(connection, transfer);
+        int failed = weir__stream_reply_begin(connection);
         if (failed)
                 return failed;
         if (exchange->reply_left != UINT64_MAX) {
@@ -160,11 +181,7 @@ weir__stream_reply_write(struct weir__transfer *transfer)
                 transfer->size = 0;
         else if (transfer->size && exchange->is_chunked)
                 weir__transfer_frame(transfer);
-        transfer->io.is_linked = true;
-        transfer->writer = (struct weir__writer){.data = transfer->data, .left = transfer->size};
-        weir__output_append(&connection->transport, &transfer->writer);
-        weir__reply_flush(connection, true);
-        return transfer->io.is_linked ? 0 : transfer->io.task.status;
+        return write_piece(connection, transfer);
 }
 
 /* A piece of which a part is out cannot be taken back.  Nothing can follow it, so the connection is closed. */
@@ -178,7 +195,7 @@ weir__stream_reply_withdraw(struct weir__transfer *transfer)
         weir__link_remove(&transfer->writer.link);
         if (is_lost)
                 weir__connection_close(connection);
-        else if (exchange->reply_left != UINT64_MAX) /* the reply lacks these bytes again */
+        else if (exchange->reply_left != UINT64_MAX && !transfer->is_interim) /* the reply lacks these bytes again */
                 exchange->reply_left += transfer->size;
 }
 

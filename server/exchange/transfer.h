@@ -17,7 +17,8 @@ struct weir__transfer {
                 size_t max;          /* COLLECT: bytes; 0: the server's limit */
                 weir_nsec heartbeat; /* STREAM */
         };
-        uint8_t kind; /* enum weir__transfer_kind */
+        uint8_t kind;    /* enum weir__transfer_kind */
+        bool is_interim; /* WRITE: it is no part of the reply, and goes out before it */
 
         /* Its maker's, then the owner's of the connection's poller, then its callback's. */
         struct weir__writer writer;  /* WRITE: in the output of the connection, while it waits */
