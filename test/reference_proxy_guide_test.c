@@ -80,6 +80,66 @@ fetch(const char *url)
         weir_http_call_unref(call);
 }
 
+/* What comes from one server goes to another one, piece by piece and without copies. */
+struct copy {
+        weir_http_call *from, *to;
+};
+
+static void copy_on(weir_task *written, void *context);
+
+static void
+send_on(weir_task *read, void *context)
+{
+        struct copy *copy = context;
+        bool is_over = weir_task_status(read) || weir_http_call_is_last(read);
+        weir_task *write = weir_http_call_write_from_new(copy->to, read, is_over ? NULL : copy_on, copy);
+
+        weir_series_push(weir_series_of(read), write);
+        if (is_over)
+                weir_series_push(weir_series_of(read), weir_http_call_finish_new(copy->to, NULL, NULL));
+}
+
+static void
+copy_on(weir_task *written, void *context)
+{
+        struct copy *copy = context;
+
+        if (weir_task_status(written) == 0)
+                weir_series_push(weir_series_of(written), weir_http_call_read_new(copy->from, send_on, copy));
+}
+
+static void
+copy_over(const char *from, const char *to)
+{
+        struct copy copy = {.from = weir_http_call_new(NULL, "GET", from), .to = weir_http_call_new(NULL, "PUT", to)};
+
+        weir_http_call_set_length(copy.to, UINT64_MAX);
+        weir_task_run(weir_http_call_first_new(copy.from, send_on, &copy));
+        weir_task_run(weir_http_call_first_new(copy.to, take, copy.to));
+        weir_http_call_unref(copy.from);
+        weir_http_call_unref(copy.to);
+}
+
+/* The echo of a body that streams. */
+static void
+echo_piece(weir_task *read, void *exchange)
+{
+        size_t size;
+
+        (void)weir_http_read_data(read, &size);
+        if (size) {
+                weir_series_push(weir_series_of(read), weir_http_write_from_new(exchange, read, NULL, NULL));
+                weir_series_push(weir_series_of(read), weir_http_read_new(exchange, echo_piece, exchange));
+        }
+}
+
+static void
+echo(weir_task *exchange, void *context)
+{
+        (void)context;
+        weir_series_push(weir_series_of(exchange), weir_http_read_new(exchange, echo_piece, exchange));
+}
+
 /* The body goes out when the server has said that it wants it. */
 static void
 send_body(weir_task *head, void *call)
@@ -135,7 +195,7 @@ requests_go_to_the_backend(void)
 {
         weir_http_server *back = http_server(NULL, answer, NULL);
         weir_upstream *upstream = weir_upstream_new("backend", NULL);
-        char address[64], url[80];
+        char address[64], url[80], other[80];
 
         snprintf(address, sizeof address, "127.0.0.1:%d", weir_http_server_port(back));
         CU_ASSERT_EQUAL(weir_upstream_add(upstream, address, NULL), 0);
@@ -144,6 +204,15 @@ requests_go_to_the_backend(void)
         asks(with_early_links, "early </style.css>; rel=preload; as=style /a HTTP/1.1 none");
         snprintf(url, sizeof url, "http://%s/", address);
         ask_before_sending(url);
+        struct weir_http_server_config streams = WEIR_HTTP_SERVER_CONFIG_DEFAULT;
+        streams.stream_bodies = 1;
+        weir_http_server *third = http_server(&streams, echo, NULL);
+        snprintf(other, sizeof other, "http://127.0.0.1:%d/", weir_http_server_port(third));
+        page[0] = '\0';
+        copy_over(url, other);
+        CU_ASSERT_STRING_EQUAL(page, "/ HTTP/1.1 none");
+        weir_http_server_stop(third, WEIR_SEC(30));
+        weir_http_server_free(third);
         weir_upstream_unref(upstream);
         weir_http_server_stop(back, WEIR_SEC(30));
         weir_http_server_free(back);

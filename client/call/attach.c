@@ -13,6 +13,7 @@
 #include "client/wire/wire.h"
 #include "kernel/base/clock.h"
 #include "kernel/base/phase.h"
+#include "kernel/memory/piece.h"
 #include "kernel/runtime/runtime.h"
 #include "kernel/worker/deliver.h"
 
@@ -114,6 +115,44 @@ wants_body(const struct weir__http_call *call)
         return self->reader || self->is_drained;
 }
 
+/* What was read in place stays there, unless most of the room is empty. */
+static bool
+keep_piece(struct weir__call_task *reader, const char *data, size_t size)
+{
+        char *room = reader->data;
+
+        if (!room || data != room || size < WEIR__PIECE_LARGE / 4) {
+                reader->data = weir__piece_copy(data, size);
+                weir__piece_free(room);
+        } else {
+                reader->data[size] = '\0';
+        }
+        reader->size = reader->data ? size : 0;
+        return reader->data;
+}
+
+/* A read has room of its own for a large piece, so that it is not copied. */
+static char *
+make_room(struct weir__http_call *call, size_t size)
+{
+        struct weir__call_task *reader = weir__call_of(call)->reader;
+
+        if (!reader || size < WEIR__PIECE_LARGE / 2)
+                return NULL;
+        reader->data = weir__piece_new(WEIR__PIECE_LARGE);
+        return reader->data;
+}
+
+/* Nothing has come, or it has failed. */
+static void
+drop_room(struct weir__http_call *call)
+{
+        struct weir__call_task *reader = weir__call_of(call)->reader;
+
+        weir__piece_free(reader->data);
+        reader->data = NULL;
+}
+
 static int
 take_body(struct weir__http_call *call, const char *data, size_t size, bool is_last)
 {
@@ -124,12 +163,8 @@ take_body(struct weir__http_call *call, const char *data, size_t size, bool is_l
                 self->drained += size;
                 return self->drained > WEIR__DRAINED ? -ECONNABORTED : 0;
         }
-        reader->data = malloc(size + 1);
-        if (!reader->data)
+        if (!keep_piece(reader, data, size))
                 return -ENOMEM;
-        memcpy(reader->data, data, size);
-        reader->data[size] = '\0';
-        reader->size = size;
         reader->is_last = is_last;
         self->reader = NULL;
         weir__call_complete(reader, 0);
@@ -212,6 +247,8 @@ static const struct weir__http_call_ops call_ops = {
         .interim = take_interim,
         .head = take_head,
         .body = take_body,
+        .make_room = make_room,
+        .drop_room = drop_room,
         .wants_body = wants_body,
         .paused = paused,
         .written = written,

@@ -29,7 +29,7 @@ struct weir__call_task {
         struct weir__writer writer;
         struct iovec pieces[3]; /* of the writer: the size of a chunk, the data, the end of the line */
         char line[24];
-        char *data; /* malloc; or NULL */
+        char *data; /* a piece; or NULL */
         size_t size;
 };
 

@@ -9,6 +9,7 @@
 
 #include "client/call/call.h"
 #include "client/wire/wire.h"
+#include "kernel/memory/piece.h"
 #include "kernel/observe/log.h"
 
 static struct weir__call_task *
@@ -274,7 +275,7 @@ release(struct weir_task *task, bool is_discarded)
         struct weir__call_task *self = (struct weir__call_task *)task;
 
         (void)is_discarded;
-        free(self->data);
+        weir__piece_free(self->data);
         weir_http_call_unref(self->owner);
 }
 
@@ -294,15 +295,27 @@ describe(const struct weir_task *task, char *out, size_t room)
         snprintf(out, room, "%s %s %s", what[self->kind], self->owner->draft.method, origin ? origin->name : "an origin");
 }
 
-#define OPS(name)                                                                                           \
-        {                                                                                                   \
-                .task = WEIR__IO_TASK_OPS(name, start, release, describe), .try = try, .withdraw = withdraw \
+static char *
+take(struct weir__io_task *io, size_t *size)
+{
+        struct weir__call_task *task = (struct weir__call_task *)io;
+        char *data = task->data;
+
+        *size = task->size;
+        task->data = NULL;
+        task->size = 0;
+        return data;
+}
+
+#define OPS(name, its_take)                                                                                                   \
+        {                                                                                                                     \
+                .task = WEIR__IO_TASK_OPS(name, start, release, describe), .try = try, .withdraw = withdraw, .take = its_take \
         }
 
 static const struct weir__io_ops task_ops[] = {
-        [WEIR__CALL_HEAD] = OPS("a head of a response"),  [WEIR__CALL_FIRST] = OPS("a first read of a response"),
-        [WEIR__CALL_READ] = OPS("a read of a response"),  [WEIR__CALL_WRITE] = OPS("a write of a request"),
-        [WEIR__CALL_FINISH] = OPS("an end of a request"),
+        [WEIR__CALL_HEAD] = OPS("a head of a response", NULL),  [WEIR__CALL_FIRST] = OPS("a first read of a response", take),
+        [WEIR__CALL_READ] = OPS("a read of a response", take),  [WEIR__CALL_WRITE] = OPS("a write of a request", NULL),
+        [WEIR__CALL_FINISH] = OPS("an end of a request", NULL),
 };
 
 /* -- the public face -- */
@@ -358,14 +371,25 @@ weir_http_call_write_new(weir_http_call *call, const void *data, size_t size, we
                 weir__task_poison(&task->io.task, -EINVAL);
                 return &task->io.task;
         }
-        task->data = size ? malloc(size) : NULL;
+        task->data = size ? weir__piece_copy(data, size) : NULL;
         if (size && !task->data) {
                 weir_task_dismiss(&task->io.task);
                 return NULL;
         }
-        if (size)
-                memcpy(task->data, data, size);
         task->size = size;
+        return &task->io.task;
+}
+
+weir_task *
+weir_http_call_write_from_new(weir_http_call *call, weir_task *read, weir_task_fn *done, void *context)
+{
+        struct weir__call_task *task = new_task(call, WEIR__CALL_WRITE, done, context);
+
+        if (!task)
+                return NULL;
+        int failed = weir__io_take(read, &task->data, &task->size);
+        if (failed)
+                weir__task_poison(&task->io.task, failed);
         return &task->io.task;
 }
 

@@ -23,6 +23,10 @@ struct weir__http_call_ops {
         int (*head)(struct weir__http_call *call);
         /* A piece of its body, not empty.  `is_last`: nothing follows.  The same. */
         int (*body)(struct weir__http_call *call, const char *data, size_t size, bool is_last);
+        /* Room where at most `size` bytes of the body may be read; `body` then has them there.  NULL: none, or no function.
+         * drop_room: nothing was read. */
+        char *(*make_room)(struct weir__http_call *call, size_t size);
+        void (*drop_room)(struct weir__http_call *call);
         bool (*wants_body)(const struct weir__http_call *call); /* NULL: always */
         void (*paused)(struct weir__http_call *call); /* the head is there, and of the body no more for now; NULL: nothing */
         void (*written)(struct weir__http_call *call, struct weir__writer *writer); /* one of its own is out; NULL: it has none */

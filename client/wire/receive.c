@@ -226,6 +226,23 @@ end_of_input(struct weir__wire *wire)
         return broken(wire, -ECONNRESET);
 }
 
+/* Where the next bytes go: most of a long body to those who want it, all else to the scratch buffer.  NULL: the latter. */
+static char *
+room_of_call(const struct weir__wire *wire, size_t *size)
+{
+        struct weir__http_call *call = wire->call;
+        bool may = call && wire->is_body && call->ops->make_room && !wire->stream->transport.input.size &&
+                   (wire->end == WEIR__RECEIVED_LENGTH || wire->end == WEIR__RECEIVED_CLOSE);
+
+        *size = WEIR__SCRATCH_SIZE;
+        if (may && wire->end == WEIR__RECEIVED_LENGTH && wire->left < *size)
+                *size = (size_t)wire->left;
+        char *room = may ? call->ops->make_room(call, *size) : NULL;
+        if (!room)
+                *size = WEIR__SCRATCH_SIZE;
+        return room;
+}
+
 static void
 read_on(struct weir__wire *wire)
 {
@@ -233,17 +250,19 @@ read_on(struct weir__wire *wire)
 
         while (wire->stream && take_kept(wire) && weir__transport_may_read(&wire->stream->transport)) {
                 struct weir_stream *stream = wire->stream;
-                ssize_t got = weir__input_read(&stream->transport, scratch, WEIR__SCRATCH_SIZE);
+                size_t size;
+                char *own = room_of_call(wire, &size), *room = own ? own : scratch;
+                ssize_t got = weir__input_read(&stream->transport, room, size);
 
+                if (own && got <= 0)
+                        wire->call->ops->drop_room(wire->call);
                 if (got == -EAGAIN)
                         return;
                 if (wire->is_body)
                         wire->since = weir__clock_now();
                 if (got > 0)
                         stream->received += (uint64_t)got;
-                int failed = got > 0    ? take_in(wire, scratch, (size_t)got)
-                             : got == 0 ? end_of_input(wire)
-                                        : broken(wire, (int)got);
+                int failed = got > 0 ? take_in(wire, room, (size_t)got) : got == 0 ? end_of_input(wire) : broken(wire, (int)got);
                 if (got <= 0 || failed)
                         weir__wire_end(wire, failed);
         }

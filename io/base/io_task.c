@@ -137,3 +137,19 @@ weir__io_end_early(struct weir_task *task)
 
         return before == WEIR__PENDING ? task : NULL;
 }
+
+/* -- pieces -- */
+
+int
+weir__io_take(struct weir_task *task, char **piece, size_t *size)
+{
+        const struct weir__io_ops *ops = task && task->work.ops->run == weir__io_run ? (const struct weir__io_ops *)task->work.ops
+                                                                                     : NULL;
+
+        *piece = NULL;
+        *size = 0;
+        if (!ops || !ops->take)
+                return -EINVAL;
+        *piece = ops->take((struct weir__io_task *)task, size);
+        return 0;
+}

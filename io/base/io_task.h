@@ -49,6 +49,10 @@ struct weir__io_ops {
         /* The task is over, however it ended: just before its callback.  `verdict`: why its series has ended early, which the
          * callback sees in place of what the task has come to; 0: it has not.  Owner.  NULL: nothing. */
         void (*settle)(struct weir__io_task *task, int verdict);
+
+        /* A read of a body gives up the piece that it has read (kernel/memory/piece.h): NULL and no bytes if it has none.  Its
+         * callback.  NULL: it is another kind. */
+        char *(*take)(struct weir__io_task *task, size_t *size);
 };
 
 #define WEIR__IO_TASK_OPS(a_kind, its_start, its_release, its_describe)                                                     \
@@ -64,6 +68,9 @@ void weir__io_complete(struct weir__io_task *task, int status);
  * was faster, makes the task the caller's; the second one gives it to that poller. */
 bool weir__io_claim(struct weir__io_task *task);
 void weir__io_try_again(struct weir__io_task *task, unsigned poller);
+
+/* Takes the piece out of any task, which may be NULL, inside its callback.  Result: 0; -EINVAL: it is no read of a body. */
+int weir__io_take(struct weir_task *task, char **piece, size_t *size);
 
 /* -- for the tables of kinds -- */
 

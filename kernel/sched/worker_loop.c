@@ -31,6 +31,7 @@
 #include "kernel/loop/pollers.h"
 #include "kernel/sched/poll.h"
 #include "kernel/memory/memory.h"
+#include "kernel/memory/piece.h"
 #include "kernel/sched/progress.h"
 #include "kernel/sched/share.h"
 #include "kernel/worker/user.h"
@@ -248,6 +249,7 @@ weir__worker_loop(void *argument)
                 worker->poller = NULL;
                 weir__thread_release_cpu();
                 weir__memory_release_cache();
+                weir__piece_release();
                 if (worker->has_given)
                         weir__blocking_count(-1);
                 worker->has_given = false;

@@ -38,12 +38,11 @@ written(weir_task *write, void *context)
 static void
 pass_on(struct weir__forward *forward, weir_task *read)
 {
-        size_t size;
-        const void *data = weir_http_call_data(read, &size);
-        weir_task *write = weir_http_write_new(forward->exchange, data, size, written, forward);
+        bool is_last = weir_http_call_is_last(read) > 0;
+        weir_task *write = weir_http_write_from_new(forward->exchange, read, written, forward);
 
         forward->has_begun = true;
-        if (weir_http_call_is_last(read) > 0)
+        if (is_last)
                 complete(forward);
         weir_series_push(weir_series_of(read), weir__forward_task(forward, write));
 }

@@ -31,7 +31,8 @@ take_piece(weir_task *read, void *context)
         struct weir__forward *forward = context;
         weir_series *series = weir_series_of(read);
         size_t size;
-        const void *data = weir_http_read_data(read, &size);
+
+        (void)weir_http_read_data(read, &size);
 
         if (weir_task_status(read)) {
                 if (weir_series_status(series)) /* nobody wants it any more */
@@ -39,7 +40,7 @@ take_piece(weir_task *read, void *context)
                 atomic_store_explicit(&forward->is_client_broken, true, memory_order_relaxed);
                 weir_http_call_break(forward->call);
         } else if (size) {
-                weir_task *write = weir_http_call_write_new(forward->call, data, size, written, forward);
+                weir_task *write = weir_http_call_write_from_new(forward->call, read, written, forward);
 
                 weir_series_push(series, weir__forward_task(forward, write));
         } else {

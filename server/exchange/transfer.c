@@ -13,10 +13,13 @@
 #include "kernel/base/panic.h"
 #include "kernel/base/phase.h"
 #include "kernel/memory/memory.h"
+#include "kernel/memory/piece.h"
 #include "server/exchange/held.h"
 
-#define FRAME_BEFORE 18 /* of a chunk: 16 digits and a line's end */
+/* Of a chunk: 16 digits and a line's end; a line's end. */
+#define FRAME_BEFORE 18
 #define FRAME_BEHIND 2
+_Static_assert(FRAME_BEFORE <= WEIR__PIECE_FRONT && FRAME_BEHIND <= WEIR__PIECE_BEHIND, "a piece has room for a frame");
 
 /* -- the owner of the connection's poller -- */
 
@@ -95,7 +98,7 @@ release(struct weir_task *task, bool is_discarded)
 
         (void)is_discarded;
         end_events(transfer);
-        free(transfer->memory);
+        weir__piece_free(transfer->piece);
         if (transfer->exchange)
                 weir__exchange_unref(transfer->exchange);
 }
@@ -114,16 +117,29 @@ describe(const struct weir_task *task, char *out, size_t room)
         snprintf(out, room, "%s%s %s", count, what[transfer->kind], peer);
 }
 
-#define OPS(name)                                                                                                             \
-        {                                                                                                                     \
-                .task = WEIR__IO_TASK_OPS(name, start, release, describe), .try = try, .withdraw = withdraw, .settle = settle \
+static char *
+take(struct weir__io_task *io, size_t *size)
+{
+        struct weir__transfer *transfer = (struct weir__transfer *)io;
+        char *piece = transfer->piece;
+
+        *size = transfer->size;
+        transfer->piece = transfer->data = NULL;
+        transfer->size = 0;
+        return piece;
+}
+
+#define OPS(name, its_take)                                                                                                    \
+        {                                                                                                                      \
+                .task = WEIR__IO_TASK_OPS(name, start, release, describe), .try = try, .withdraw = withdraw, .settle = settle, \
+                .take = its_take                                                                                               \
         }
 
 static const struct weir__io_ops transfer_ops[] = {
-        [WEIR__TRANSFER_READ] = OPS("a read of a body"),
-        [WEIR__TRANSFER_COLLECT] = OPS("a read of a body"),
-        [WEIR__TRANSFER_WRITE] = OPS("a write of a body"),
-        [WEIR__TRANSFER_EVENTS] = OPS("an event stream"),
+        [WEIR__TRANSFER_READ] = OPS("a read of a body", take),
+        [WEIR__TRANSFER_COLLECT] = OPS("a read of a body", NULL),
+        [WEIR__TRANSFER_WRITE] = OPS("a write of a body", NULL),
+        [WEIR__TRANSFER_EVENTS] = OPS("an event stream", NULL),
 };
 
 /* -- the public face -- */
@@ -183,13 +199,9 @@ weir__transfer_set_data(struct weir__transfer *transfer, const void *data, size_
 {
         if (!size)
                 return true;
-        if (size > SIZE_MAX - FRAME_BEFORE - FRAME_BEHIND)
+        transfer->data = transfer->piece = weir__piece_copy(data, size);
+        if (!transfer->piece)
                 return false;
-        transfer->memory = malloc(FRAME_BEFORE + size + FRAME_BEHIND);
-        if (!transfer->memory)
-                return false;
-        transfer->data = memcpy(transfer->memory + FRAME_BEFORE, data, size);
-        transfer->data[size] = '\0';
         transfer->size = size;
         return true;
 }
@@ -214,6 +226,20 @@ weir_task *
 weir_http_write_new(weir_task *exchange, const void *data, size_t size, weir_task_fn *done, void *context)
 {
         return weir__transfer_new_write(exchange, data, size, size && !data ? -EINVAL : 0, done, context);
+}
+
+weir_task *
+weir_http_write_from_new(weir_task *exchange, weir_task *read, weir_task_fn *done, void *context)
+{
+        struct weir__transfer *transfer = weir__transfer_new(WEIR__TRANSFER_WRITE, exchange, done, context);
+
+        if (!transfer)
+                return NULL;
+        int failed = weir__io_take(read, &transfer->piece, &transfer->size);
+        transfer->data = transfer->piece;
+        if (failed)
+                weir__task_poison(&transfer->io.task, failed);
+        return &transfer->io.task;
 }
 
 /* The data becomes a chunk.  Source: RFC 9112 section 7.1. */

@@ -22,7 +22,7 @@ struct weir__transfer {
 
         /* Its maker's, then the owner's of the connection's poller, then its callback's. */
         struct weir__writer writer;  /* WRITE: in the output of the connection, while it waits */
-        char *memory;                /* of `data`, with room around it for the frame of a chunk */
+        char *piece;                 /* the memory of `data`; or NULL */
         char *data;                  /* the bytes to write, or that were read */
         size_t size;
         weir_nsec expires_at; /* READ and COLLECT, while it waits */
@@ -42,7 +42,7 @@ struct weir__transfer *weir__transfer_new(enum weir__transfer_kind kind, weir_ta
 weir_task *weir__transfer_new_write(weir_task *exchange, const void *data, size_t size, int failed, weir_task_fn *done,
                                     void *context);
 
-/* Gives it a copy of the data, with a NUL behind it and room for the frame of a chunk.  Returns false when out of memory. */
+/* Gives it a copy of the data, with a NUL behind it.  Returns false when out of memory. */
 bool weir__transfer_set_data(struct weir__transfer *transfer, const void *data, size_t size);
 void weir__transfer_frame(struct weir__transfer *transfer); /* makes its data a chunk */
 
