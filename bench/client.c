@@ -22,7 +22,7 @@
 
 #include "bench.h"
 #include "cases.h"
-#include "pump.h"
+#include "relay.h"
 #include "secure.h"
 
 #define NGINX    "/usr/sbin/nginx"
@@ -68,7 +68,7 @@ static bool
 configure(void)
 {
         char path[64];
-        int listener = pump_listen(&port, 0), other = pump_listen(&secure_port, 0);
+        int listener = relay_listen(&port, 0), other = relay_listen(&secure_port, 0);
 
         close(listener);
         close(other);
@@ -109,7 +109,7 @@ static bool
 serves(void)
 {
         for (int i = 0; i < 500; i++) {
-                int fd = pump_connect(port);
+                int fd = relay_connect(port);
 
                 if (fd >= 0) {
                         close(fd);

@@ -6,19 +6,16 @@
  *
  * The proxy is a process on the first CPU, with one thread that works.  Load and backend are processes on the last one, bare
  * loops of epoll, whose responses are ready in memory.  All connections are kept.  The proxies take turns within each round, in
- * an order that changes.
+ * an order that changes.  For large bodies nginx does not buffer; it reads as many bytes at once as its proxy_buffer_size has,
+ * 4 KiB by default, and larger ones take part, too.
  *
  * Threads: one; weir's proxy has its own. */
 #include <errno.h>
-#include <fcntl.h>
-#include <sched.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <weir/http_proxy.h>
@@ -26,13 +23,10 @@
 #include <weir/weir.h>
 
 #include "bench.h"
-#include "pump.h"
+#include "relay.h"
 
-#define HAPROXY  "/usr/sbin/haproxy"
-#define NGINX    "/usr/sbin/nginx"
-#define MOST     512
-#define LARGE    ((size_t)1 << 20)
-#define PATIENCE (5 * BENCH_NSEC_PER_SEC)
+#define MOST  512
+#define LARGE ((size_t)1 << 20)
 
 #define CPU_PER_REQUEST "proxy CPU us per request"
 #define CPU_PER_GB      "proxy CPU seconds per GB"
@@ -56,8 +50,10 @@ static const struct proxy_case cases[] = {
 };
 
 struct proxy {
-        const char *name, *program;
-        void (*serve)(int report, int backend, const char *directory);
+        const char *name, *program; /* that it needs; NULL: none */
+        void (*serve)(const struct proxy *proxy, int report, int backend, const char *directory);
+        unsigned buffer; /* KiB of nginx without buffering; 0: its default */
+        bool is_for_large;
 };
 
 static struct {
@@ -68,16 +64,6 @@ static struct {
 
 static char *response;
 static size_t response_size;
-
-static void
-place(int cpu)
-{
-        cpu_set_t set;
-
-        CPU_ZERO(&set);
-        CPU_SET(cpu, &set);
-        sched_setaffinity(0, sizeof set, &set);
-}
 
 /* -- the backend -- */
 
@@ -148,56 +134,31 @@ forward(weir_task *exchange, void *context)
 }
 
 static void
-tell(int report, int port)
-{
-        (void)!write(report, &port, sizeof port);
-        close(report);
-}
-
-static void
-serve_weir(int report, int backend, const char *directory)
+serve_weir(const struct proxy *proxy, int report, int backend, const char *directory)
 {
         struct weir_client_config config = WEIR_CLIENT_CONFIG_DEFAULT;
         struct weir_config runtime = WEIR_CONFIG_DEFAULT;
 
-        (void)directory;
+        (void)proxy, (void)directory;
         runtime.pollers = 1;
         config.user_agent = "";
         config.connections = MOST;
         snprintf(weir_backend, sizeof weir_backend, "http://127.0.0.1:%d", backend);
         weir_init(&runtime);
         weir_http_server *server = weir_http_server_new(NULL, forward, weir_client_new(&config));
-        tell(report, weir_http_server_start(server, "127.0.0.1:0") == 0 ? weir_http_server_port(server) : -1);
+        relay_tell(report, weir_http_server_start(server, "127.0.0.1:0") == 0 ? weir_http_server_port(server) : -1);
         pause();
 }
 
-/* A port that was free just now: these programs do not tell theirs. */
-static int
-choose_port(void)
-{
-        int port, fd = pump_listen(&port, 0);
-
-        close(fd);
-        return port;
-}
-
-static FILE *
-open_configuration(char path[128], const char *directory)
-{
-        snprintf(path, 128, "%s/configuration", directory);
-        FILE *file = fopen(path, "we");
-        if (!file)
-                _exit(1);
-        return file;
-}
-
 static void
-run_nginx(int report, int backend, const char *directory)
+run_nginx(const struct proxy *proxy, int report, int backend, const char *directory)
 {
-        char path[128], prefix[128];
-        FILE *file = open_configuration(path, directory);
-        int port = choose_port();
+        char path[128], prefix[128], buffer[80] = "";
+        FILE *file = relay_configuration(path, directory);
+        int port = relay_choose_port();
 
+        if (proxy->buffer)
+                snprintf(buffer, sizeof buffer, "proxy_buffer_size %uk; proxy_buffers 8 %uk;", proxy->buffer, proxy->buffer);
         fprintf(file,
                 "daemon off; master_process off; pid %s/pid; error_log %s/error.log crit;\n"
                 "events { worker_connections 4096; }\n"
@@ -206,22 +167,23 @@ run_nginx(int report, int backend, const char *directory)
                 "  upstream backend { server 127.0.0.1:%d; keepalive %d; keepalive_requests 1000000000; }\n"
                 "  server { listen 127.0.0.1:%d; location / { proxy_pass http://backend; proxy_http_version 1.1;\n"
                 "    proxy_set_header Connection \"\"; proxy_set_header X-Forwarded-For $proxy_add_x_forwarded_for;\n"
-                "    proxy_set_header X-Forwarded-Proto $scheme; proxy_set_header X-Forwarded-Host $host; %s } } }\n",
+                "    proxy_set_header X-Forwarded-Proto $scheme; proxy_set_header X-Forwarded-Host $host; %s %s } } }\n",
                 directory, directory, directory, directory, directory, directory, directory, backend, MOST, port,
-                response_size > LARGE ? "proxy_buffering off;" : "");
+                response_size > LARGE ? "proxy_buffering off;" : "", buffer);
         fclose(file);
         snprintf(prefix, sizeof prefix, "%s/", directory);
-        tell(report, port);
-        execl(NGINX, NGINX, "-p", prefix, "-c", path, "-e", "/dev/null", (char *)NULL);
+        relay_tell(report, port);
+        execl(RELAY_NGINX, RELAY_NGINX, "-p", prefix, "-c", path, "-e", "/dev/null", (char *)NULL);
 }
 
 static void
-run_haproxy(int report, int backend, const char *directory)
+run_haproxy(const struct proxy *proxy, int report, int backend, const char *directory)
 {
         char path[128];
-        FILE *file = open_configuration(path, directory);
-        int port = choose_port();
+        FILE *file = relay_configuration(path, directory);
+        int port = relay_choose_port();
 
+        (void)proxy;
         fprintf(file,
                 "global\n  nbthread 1\n  maxconn 4096\ndefaults\n  mode http\n  option http-keep-alive\n  http-reuse always\n"
                 "  option forwardfor\n  timeout connect 5s\n  timeout client 60s\n  timeout server 60s\n"
@@ -230,29 +192,29 @@ run_haproxy(int report, int backend, const char *directory)
                 "backend back\n  server one 127.0.0.1:%d pool-max-conn %d\n",
                 port, backend, MOST);
         fclose(file);
-        tell(report, port);
-        execl(HAPROXY, HAPROXY, "-db", "-q", "-f", path, (char *)NULL);
+        relay_tell(report, port);
+        execl(RELAY_HAPROXY, RELAY_HAPROXY, "-db", "-q", "-f", path, (char *)NULL);
 }
 
 static const struct proxy proxies[] = {
-        {"weir", NULL, serve_weir},
-        {"nginx", NGINX, run_nginx},
-        {"haproxy", HAPROXY, run_haproxy},
-        {NULL, NULL, NULL},
+        {.name = "weir", .serve = serve_weir},
+        {.name = "nginx", .program = RELAY_NGINX, .serve = run_nginx},
+        {.name = "nginx, 16 KiB", .program = RELAY_NGINX, .serve = run_nginx, .buffer = 16, .is_for_large = true},
+        {.name = "nginx, 64 KiB", .program = RELAY_NGINX, .serve = run_nginx, .buffer = 64, .is_for_large = true},
+        {.name = "haproxy", .program = RELAY_HAPROXY, .serve = run_haproxy},
+        {.name = NULL},
 };
 
 /* -- the load -- */
 
-static struct {
-        int fd;
-        size_t left; /* of the response; 0: its head is to come */
-} asked[MOST];
+static int fds[MOST];
+static size_t left[MOST]; /* of the response; 0: its head is to come */
 
 static void
 ask(unsigned i)
 {
-        asked[i].left = 0;
-        (void)!send(asked[i].fd, request, sizeof request - 1, MSG_NOSIGNAL);
+        left[i] = 0;
+        (void)!send(fds[i], request, sizeof request - 1, MSG_NOSIGNAL);
 }
 
 /* The size of the rest behind what has come.  The head comes in one piece. */
@@ -275,9 +237,9 @@ receive(unsigned i, size_t body)
         static char room[256 * 1024];
         ssize_t got;
 
-        while ((got = recv(asked[i].fd, room, sizeof room, MSG_DONTWAIT)) > 0) {
-                asked[i].left = asked[i].left ? asked[i].left - (size_t)got : rest_of(room, (size_t)got, body);
-                if (asked[i].left)
+        while ((got = recv(fds[i], room, sizeof room, MSG_DONTWAIT)) > 0) {
+                left[i] = left[i] ? left[i] - (size_t)got : rest_of(room, (size_t)got, body);
+                if (left[i])
                         continue;
                 ask(i);
                 return 1;
@@ -307,77 +269,35 @@ exchange(int epoll, size_t body, int64_t until)
 /* -- what is measured -- */
 
 struct setup {
-        char directory[64];
-        pid_t proxy, backend;
-        int port;
+        struct relay relay;
+        const struct proxy *proxy;
+        int backend; /* its port */
 };
 
-static int64_t
-cpu_of(pid_t pid)
+static void
+run_proxy(int report, const char *directory, void *context)
 {
-        clockid_t clock;
+        const struct setup *setup = context;
 
-        return clock_getcpuclockid(pid, &clock) == 0 ? bench_clock(clock) : 0;
-}
-
-static bool
-start(struct setup *setup, const struct proxy *proxy)
-{
-        int port, ends[2], listener = pump_listen(&port, 0), parent = getpid();
-
-        setup->backend = fork();
-        if (setup->backend == 0) {
-                bench_follow_parent(parent);
-                serve_backend(listener);
-        }
-        close(listener);
-        if (pipe2(ends, O_CLOEXEC))
-                return false;
-        setup->proxy = fork();
-        if (setup->proxy == 0) {
-                bench_follow_parent(parent);
-                place(options.proxy_cpu);
-                setpgid(0, 0);
-                proxy->serve(ends[1], port, setup->directory);
-                _exit(1);
-        }
-        close(ends[1]);
-        bool has_port = read(ends[0], &setup->port, sizeof setup->port) == sizeof setup->port && setup->port > 0;
-        close(ends[0]);
-        return has_port;
-}
-
-static bool
-connect_all(const struct setup *setup, unsigned count)
-{
-        int64_t until = bench_now() + PATIENCE;
-
-        for (unsigned i = 0; i < count && bench_now() < until && !bench_interrupted();) {
-                asked[i].fd = pump_connect(setup->port);
-                if (asked[i].fd < 0)
-                        bench_sleep(2000000);
-                else if (++i == count)
-                        return true;
-        }
-        return false;
+        setup->proxy->serve(setup->proxy, report, setup->backend, directory);
 }
 
 static void
-stop(const struct setup *setup)
+run_backend(int listener, void *unused)
 {
-        static const char *const files[] = {"configuration", "pid", "error.log", ""};
-        const pid_t pids[] = {setup->proxy, setup->backend};
-        char path[96];
+        (void)unused;
+        serve_backend(listener);
+}
 
-        for (int i = 0; i < 2; i++)
-                if (pids[i] > 0) {
-                        kill(pids[i], SIGKILL);
-                        waitpid(pids[i], NULL, 0);
-                }
-        for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
-                snprintf(path, sizeof path, "%s/%s", setup->directory, files[i]);
-                remove(path);
-        }
+static bool
+start(struct setup *setup, unsigned connections)
+{
+        if (!relay_begin(&setup->relay))
+                return false;
+        int listener = relay_listen(&setup->backend, 0);
+        relay_start_backend(&setup->relay, options.load_cpu, listener, run_backend, NULL);
+        return relay_start(&setup->relay, options.proxy_cpu, run_proxy, setup) &&
+               relay_connect_all(&setup->relay, fds, connections);
 }
 
 static void
@@ -389,13 +309,13 @@ measure_load(const struct proxy_case *what, const struct proxy *proxy, const str
         for (unsigned i = 0; i < what->connections; i++) {
                 struct epoll_event event = {.events = EPOLLIN, .data.u32 = i};
 
-                epoll_ctl(epoll, EPOLL_CTL_ADD, asked[i].fd, &event);
+                epoll_ctl(epoll, EPOLL_CTL_ADD, fds[i], &event);
                 ask(i);
         }
         exchange(epoll, what->size, bench_now() + window / 4);
-        int64_t cpu = cpu_of(setup->proxy), wall = bench_now();
+        int64_t cpu = relay_cpu_time(&setup->relay), wall = bench_now();
         uint64_t complete = exchange(epoll, what->size, wall + window);
-        cpu = cpu_of(setup->proxy) - cpu;
+        cpu = relay_cpu_time(&setup->relay) - cpu;
         wall = bench_now() - wall;
         close(epoll);
         if (!complete)
@@ -410,20 +330,17 @@ measure_load(const struct proxy_case *what, const struct proxy *proxy, const str
 static void
 measure(const struct proxy_case *what, const struct proxy *proxy)
 {
-        struct setup setup = {.port = -1};
+        struct setup setup = {.proxy = proxy};
 
-        snprintf(setup.directory, sizeof setup.directory, "/tmp/weir-bench-XXXXXX");
-        if (!mkdtemp(setup.directory))
-                return;
-        place(options.load_cpu);
-        if (start(&setup, proxy) && connect_all(&setup, what->connections)) {
+        relay_place(options.load_cpu);
+        if (start(&setup, what->connections)) {
                 measure_load(what, proxy, &setup);
                 for (unsigned i = 0; i < what->connections; i++)
-                        close(asked[i].fd);
+                        close(fds[i]);
         } else if (!bench_interrupted()) {
                 fprintf(stderr, "proxy: %s did not start to serve\n", proxy->name);
         }
-        stop(&setup);
+        relay_end(&setup.relay);
 }
 
 static void
@@ -437,27 +354,33 @@ make_response(size_t size)
 }
 
 static bool
-takes_part(const struct proxy *proxy)
+takes_part(const struct proxy_case *what, const struct proxy *proxy)
 {
-        return bench_is_alone() ? proxy == proxies : !proxy->program || access(proxy->program, X_OK) == 0;
+        if (bench_is_alone())
+                return proxy == proxies;
+        return (!proxy->program || access(proxy->program, X_OK) == 0) && (!proxy->is_for_large || what->size >= LARGE);
 }
 
 static void
 run(const struct proxy_case *what)
 {
         const char *metric = what->size >= LARGE ? CPU_PER_GB : CPU_PER_REQUEST;
-        unsigned rounds = bench_is_alone() ? 1 : options.quick ? 3 : 5, count = 3;
+        unsigned rounds = bench_is_alone() ? 1 : options.quick ? 3 : 5, count = 0;
         char ratio[128];
 
+        while (proxies[count].name)
+                count++;
         make_response(what->size);
         for (unsigned round = 0; round < rounds; round++)
                 for (unsigned i = 0; i < count && !bench_interrupted(); i++) {
                         const struct proxy *proxy = &proxies[(round + (round % 2 ? count - i : i)) % count];
 
-                        if (takes_part(proxy))
+                        if (takes_part(what, proxy))
                                 measure(what, proxy);
                 }
         for (const struct proxy *proxy = proxies + 1; proxy->name; proxy++) {
+                if (!takes_part(what, proxy))
+                        continue;
                 bench_ratio("weir", proxy->name, what->name, metric);
                 snprintf(ratio, sizeof ratio, "ratio to %s, %s", proxy->name, metric);
                 if (proxy->serve == run_nginx || what->size < LARGE)
@@ -475,7 +398,7 @@ main(int argc, char **argv)
                 else
                         options.only = argv[i];
         bench_begin();
-        options.load_cpu = (int)sysconf(_SC_NPROCESSORS_ONLN) - 1;
+        relay_cpus(&options.proxy_cpu, &options.load_cpu);
         for (size_t i = 0; i < sizeof cases / sizeof *cases && !bench_interrupted(); i++)
                 if (!options.only || strstr(cases[i].name, options.only))
                         run(&cases[i]);

@@ -10,24 +10,21 @@
  * Threads: one. */
 #include <errno.h>
 #include <fcntl.h>
-#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
-#include <sys/resource.h>
 #include <sys/socket.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "bench.h"
 #include "pump.h"
+#include "relay.h"
 
-#define GB       UINT64_C(1000000000)
-#define MESSAGE  32
-#define PIECE    ((size_t)256 * 1024) /* bytes that the source writes at once */
-#define MOST     1000                 /* connections */
-#define PATIENCE (5 * BENCH_NSEC_PER_SEC)
+#define GB      UINT64_C(1000000000)
+#define MESSAGE 32
+#define PIECE   ((size_t)256 * 1024) /* bytes that the source writes at once */
+#define MOST    1000                 /* connections */
 
 #define CPU_PER_GB      "proxy CPU seconds per GB"
 #define WALL_PER_GB     "wall seconds per GB"
@@ -53,16 +50,6 @@ static struct {
 } options;
 
 static int fds[MOST];
-
-static void
-place(int cpu)
-{
-        cpu_set_t set;
-
-        CPU_ZERO(&set);
-        CPU_SET(cpu, &set);
-        sched_setaffinity(0, sizeof set, &set);
-}
 
 /* -- the sink -- */
 
@@ -117,102 +104,39 @@ serve_sink(int listener, int report, bool has_messages)
 /* -- what is measured -- */
 
 struct setup {
-        char directory[64];
-        pid_t proxy, sink;
-        int port;   /* of the proxy */
-        int report; /* of the sink */
+        struct relay relay;
+        const struct pump_case *what;
+        const struct pump_proxy *proxy;
+        int sink;      /* its port */
+        int report[2]; /* a pipe from the sink */
 };
 
-static bool
-make_pipe(int ends[2])
+static void
+run_sink(int listener, void *context)
 {
-        return pipe2(ends, O_CLOEXEC) == 0;
-}
+        const struct setup *setup = context;
 
-static bool
-start_sink(struct setup *setup, const struct pump_case *what, int *port)
-{
-        int ends[2], listener = pump_listen(port, 0), parent = getpid();
-
-        if (!make_pipe(ends))
-                return false;
-        setup->sink = fork();
-        if (setup->sink == 0) {
-                bench_follow_parent(parent);
-                place(options.load_cpu);
-                serve_sink(listener, ends[1], what->has_messages);
-        }
-        close(listener);
-        close(ends[1]);
-        setup->report = ends[0];
-        return setup->sink > 0;
-}
-
-static bool
-start_proxy(struct setup *setup, const struct pump_proxy *proxy, int sink)
-{
-        int ends[2], parent = getpid();
-
-        if (!make_pipe(ends))
-                return false;
-        setup->proxy = fork();
-        if (setup->proxy == 0) {
-                bench_follow_parent(parent);
-                place(options.proxy_cpu);
-                setpgid(0, 0); /* Ctrl-C is for the harness, which ends this */
-                close(ends[0]);
-                proxy->serve(proxy, ends[1], sink, setup->directory);
-                _exit(1);
-        }
-        close(ends[1]);
-        bool has_port = read(ends[0], &setup->port, sizeof setup->port) == sizeof setup->port && setup->port > 0;
-        close(ends[0]);
-        return has_port;
-}
-
-/* Some of them begin to listen later than they tell their port. */
-static bool
-connect_all(const struct setup *setup, unsigned count)
-{
-        int64_t until = bench_now() + PATIENCE;
-
-        for (unsigned i = 0; i < count && bench_now() < until && !bench_interrupted();) {
-                fds[i] = pump_connect(setup->port);
-                if (fds[i] < 0)
-                        bench_sleep(2000000);
-                else if (++i == count)
-                        return true;
-        }
-        return false;
+        serve_sink(listener, setup->report[1], setup->what->has_messages);
 }
 
 static void
-stop(struct setup *setup)
+run_proxy(int report, const char *directory, void *context)
 {
-        static const char *const files[] = {"configuration", "pid", "error.log", ""};
-        char path[96];
+        const struct setup *setup = context;
 
-        for (int i = 0; i < 2; i++) {
-                pid_t pid = i ? setup->sink : setup->proxy;
-
-                if (pid > 0) {
-                        kill(pid, SIGKILL);
-                        waitpid(pid, NULL, 0);
-                }
-        }
-        close(setup->report);
-        for (size_t i = 0; setup->directory[0] && i < sizeof files / sizeof *files; i++) {
-                snprintf(path, sizeof path, "%s/%s", setup->directory, files[i]);
-                remove(path);
-        }
+        setup->proxy->serve(setup->proxy, report, setup->sink, directory);
 }
 
-static int64_t
-proxy_cpu(const struct setup *setup)
+static bool
+start(struct setup *setup)
 {
-        clockid_t clock;
-
-        return clock_getcpuclockid(setup->proxy, &clock) == 0 ? bench_clock(clock) : 0;
+        if (!relay_begin(&setup->relay) || pipe2(setup->report, O_CLOEXEC))
+                return false;
+        int listener = relay_listen(&setup->sink, 0);
+        relay_start_backend(&setup->relay, options.load_cpu, listener, run_sink, setup);
+        close(setup->report[1]);
+        return relay_start(&setup->relay, options.proxy_cpu, run_proxy, setup) &&
+               relay_connect_all(&setup->relay, fds, setup->what->connections);
 }
 
 /* Reports the ends of all connections.  Returns the bytes that have come. */
@@ -221,7 +145,7 @@ wait_for_ends(const struct setup *setup, unsigned count)
 {
         uint64_t seen = 0;
 
-        while (count && read(setup->report, &seen, sizeof seen) == sizeof seen)
+        while (count && read(setup->report[0], &seen, sizeof seen) == sizeof seen)
                 count--;
         return seen;
 }
@@ -275,11 +199,11 @@ static void
 measure_bytes(const struct pump_case *what, const struct pump_proxy *proxy, const struct setup *setup)
 {
         uint64_t each = (options.quick ? 1 : 10) * GB / what->connections, all = each * what->connections;
-        int64_t cpu = proxy_cpu(setup), wall = bench_now();
+        int64_t cpu = relay_cpu_time(&setup->relay), wall = bench_now();
 
         send_all(what->connections, each);
         uint64_t seen = bench_interrupted() ? 0 : wait_for_ends(setup, what->connections);
-        cpu = proxy_cpu(setup) - cpu;
+        cpu = relay_cpu_time(&setup->relay) - cpu;
         wall = bench_now() - wall;
         if (bench_interrupted())
                 return;
@@ -326,9 +250,9 @@ measure_messages(const struct pump_case *what, const struct pump_proxy *proxy, c
                 (void)!send(fds[i], message, sizeof message, MSG_NOSIGNAL);
         }
         exchange(epoll, bench_now() + window / 4);
-        int64_t cpu = proxy_cpu(setup), wall = bench_now();
+        int64_t cpu = relay_cpu_time(&setup->relay), wall = bench_now();
         uint64_t messages = exchange(epoll, wall + window);
-        cpu = proxy_cpu(setup) - cpu;
+        cpu = relay_cpu_time(&setup->relay) - cpu;
         wall = bench_now() - wall;
         close(epoll);
         if (!messages)
@@ -342,17 +266,10 @@ measure_messages(const struct pump_case *what, const struct pump_proxy *proxy, c
 static void
 measure(const struct pump_case *what, const struct pump_proxy *proxy)
 {
-        const char *parent = getenv("TMPDIR");
-        struct setup setup = {.port = -1, .report = -1};
-        int sink;
+        struct setup setup = {.what = what, .proxy = proxy, .report = {-1, -1}};
 
-        snprintf(setup.directory, sizeof setup.directory, "%s/weir-bench-XXXXXX",
-                 parent && strlen(parent) < 40 ? parent : "/tmp");
-        if (!mkdtemp(setup.directory))
-                setup.directory[0] = '\0';
-        place(options.load_cpu);
-        if (setup.directory[0] && start_sink(&setup, what, &sink) && start_proxy(&setup, proxy, sink) &&
-            connect_all(&setup, what->connections)) {
+        relay_place(options.load_cpu);
+        if (start(&setup)) {
                 if (what->has_messages)
                         measure_messages(what, proxy, &setup);
                 else
@@ -362,7 +279,8 @@ measure(const struct pump_case *what, const struct pump_proxy *proxy)
         } else if (!bench_interrupted()) {
                 fprintf(stderr, "pump: %s did not start to serve\n", proxy->name);
         }
-        stop(&setup);
+        relay_end(&setup.relay);
+        close(setup.report[0]);
 }
 
 static bool
@@ -427,21 +345,13 @@ name_missing(void)
 int
 main(int argc, char *argv[])
 {
-        cpu_set_t all;
-
         for (int i = 1; i < argc; i++)
                 if (strcmp(argv[i], "quick") == 0)
                         options.quick = true;
                 else
                         options.only = argv[i];
         bench_begin();
-        sched_getaffinity(0, sizeof all, &all);
-        options.proxy_cpu = -1;
-        for (int cpu = 0; cpu < CPU_SETSIZE; cpu++)
-                if (CPU_ISSET(cpu, &all)) {
-                        options.proxy_cpu = options.proxy_cpu < 0 ? cpu : options.proxy_cpu;
-                        options.load_cpu = cpu;
-                }
+        relay_cpus(&options.proxy_cpu, &options.load_cpu);
         name_missing();
         for (unsigned i = 0; i < sizeof cases / sizeof *cases && !bench_interrupted(); i++)
                 if (!options.only || strstr(cases[i].name, options.only))

@@ -20,10 +20,4 @@ struct pump_proxy {
 
 extern const struct pump_proxy pump_proxies[]; /* the first is weir's; the last has no name */
 
-/* A listening socket at a free port of 127.0.0.1, in *port. */
-int pump_listen(int *port, int flags);
-
-/* A socket that is connected to that port, or -1. */
-int pump_connect(int port);
-
 #endif

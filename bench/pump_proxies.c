@@ -14,48 +14,11 @@
 
 #include <weir/weir.h>
 
+#include "relay.h"
+
 #define KIB         ((size_t)1024)
-#define HAPROXY     "/usr/sbin/haproxy"
-#define NGINX       "/usr/sbin/nginx"
 #define MODULE      "/usr/lib/nginx/modules/ngx_stream_module.so"
 #define SPLICE_ROOM (256 * KIB) /* of a pipe */
-
-int
-pump_listen(int *port, int flags)
-{
-        struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-        socklen_t size = sizeof address;
-        int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | flags, 0);
-
-        if (bind(fd, (struct sockaddr *)&address, size) < 0 || listen(fd, SOMAXCONN) < 0 ||
-            getsockname(fd, (struct sockaddr *)&address, &size) < 0)
-                _exit(1);
-        *port = ntohs(address.sin_port);
-        return fd;
-}
-
-int
-pump_connect(int port)
-{
-        struct sockaddr_in address = {
-                .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK), .sin_port = htons((uint16_t)port)};
-        int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), one = 1;
-
-        if (connect(fd, (struct sockaddr *)&address, sizeof address) < 0) {
-                close(fd);
-                return -1;
-        }
-        setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
-        return fd;
-}
-
-static void
-tell(int report, int port)
-{
-        if (write(report, &port, sizeof port) != sizeof port)
-                _exit(1);
-        close(report);
-}
 
 /* -- weir -- */
 
@@ -95,7 +58,7 @@ serve_weir(const struct pump_proxy *proxy, int report, int sink, const char *dir
         (void)proxy;
         (void)directory;
         snprintf(sink_address, sizeof sink_address, "127.0.0.1:%d", sink);
-        tell(report, weir_stream_server_start(server, "127.0.0.1:0") == 0 ? weir_stream_server_port(server) : -1);
+        relay_tell(report, weir_stream_server_start(server, "127.0.0.1:0") == 0 ? weir_stream_server_port(server) : -1);
         pause();
 }
 
@@ -190,7 +153,7 @@ end(struct pair *pair)
 static void
 take_one(const struct pump_proxy *proxy, int epoll, int client, int sink_port)
 {
-        int one = 1, sink = pump_connect(sink_port);
+        int one = 1, sink = relay_connect(sink_port);
 
         if (sink < 0)
                 _exit(1);
@@ -202,12 +165,12 @@ take_one(const struct pump_proxy *proxy, int epoll, int client, int sink_port)
 static void
 serve_raw(const struct pump_proxy *proxy, int report, int sink_port, const char *directory)
 {
-        int port, listener = pump_listen(&port, SOCK_NONBLOCK), epoll = epoll_create1(EPOLL_CLOEXEC), fd;
+        int port, listener = relay_listen(&port, SOCK_NONBLOCK), epoll = epoll_create1(EPOLL_CLOEXEC), fd;
         struct epoll_event event = {.events = EPOLLIN}, events[256];
 
         (void)directory;
         epoll_ctl(epoll, EPOLL_CTL_ADD, listener, &event);
-        tell(report, port);
+        relay_tell(report, port);
         for (;;) {
                 struct pair *over[256];
                 int count = epoll_wait(epoll, events, 256, -1), ended = 0;
@@ -231,32 +194,12 @@ serve_raw(const struct pump_proxy *proxy, int report, int sink_port, const char 
 
 /* -- programs -- */
 
-/* A port that was free just now: these programs do not tell theirs. */
-static int
-choose_port(void)
-{
-        int port, fd = pump_listen(&port, 0);
-
-        close(fd);
-        return port;
-}
-
-static FILE *
-open_configuration(char path[128], const char *directory)
-{
-        snprintf(path, 128, "%s/configuration", directory);
-        FILE *file = fopen(path, "we");
-        if (!file)
-                _exit(1);
-        return file;
-}
-
 static void
 run_haproxy(const struct pump_proxy *proxy, int report, int sink, const char *directory)
 {
         char path[128];
-        FILE *file = open_configuration(path, directory);
-        int port = choose_port();
+        FILE *file = relay_configuration(path, directory);
+        int port = relay_choose_port();
 
         fprintf(file, "global\n  nbthread 1\n  maxconn 4000\n");
         if (proxy->room)
@@ -266,8 +209,8 @@ run_haproxy(const struct pump_proxy *proxy, int report, int sink, const char *di
                 fprintf(file, "  option splice-request\n  option splice-response\n"); /* `splice-auto` prefers copies */
         fprintf(file, "listen pump\n  bind 127.0.0.1:%d\n  server sink 127.0.0.1:%d\n", port, sink);
         fclose(file);
-        tell(report, port);
-        execl(HAPROXY, "haproxy", "-db", "-q", "-f", path, (char *)NULL);
+        relay_tell(report, port);
+        execl(RELAY_HAPROXY, "haproxy", "-db", "-q", "-f", path, (char *)NULL);
 }
 
 /* Without a master process, so that all its CPU time is that of one process. */
@@ -275,8 +218,8 @@ static void
 run_nginx(const struct pump_proxy *proxy, int report, int sink, const char *directory)
 {
         char path[128], errors[128];
-        FILE *file = open_configuration(path, directory);
-        int port = choose_port();
+        FILE *file = relay_configuration(path, directory);
+        int port = relay_choose_port();
 
         snprintf(errors, sizeof errors, "%s/error.log", directory);
         fprintf(file, "load_module %s;\ndaemon off;\nmaster_process off;\npid %s/pid;\nerror_log %s error;\n", MODULE, directory,
@@ -286,13 +229,13 @@ run_nginx(const struct pump_proxy *proxy, int report, int sink, const char *dire
                 fprintf(file, "    proxy_buffer_size %zu;\n", proxy->room);
         fprintf(file, "    proxy_pass 127.0.0.1:%d;\n  }\n}\n", sink);
         fclose(file);
-        tell(report, port);
-        execl(NGINX, "nginx", "-p", directory, "-e", errors, "-c", path, (char *)NULL);
+        relay_tell(report, port);
+        execl(RELAY_NGINX, "nginx", "-p", directory, "-e", errors, "-c", path, (char *)NULL);
 }
 
 #define RAW        .serve = serve_raw, .is_raw = true
-#define OF_HAPROXY .serve = run_haproxy, .program = HAPROXY, .package = "haproxy"
-#define OF_NGINX   .serve = run_nginx, .program = NGINX, .module = MODULE, .package = "nginx and libnginx-mod-stream"
+#define OF_HAPROXY .serve = run_haproxy, .program = RELAY_HAPROXY, .package = "haproxy"
+#define OF_NGINX   .serve = run_nginx, .program = RELAY_NGINX, .module = MODULE, .package = "nginx and libnginx-mod-stream"
 
 const struct pump_proxy pump_proxies[] = {
         {.name = "weir", .serve = serve_weir},
