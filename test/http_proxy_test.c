@@ -510,9 +510,85 @@ an_upgrade_passes_bytes_both_ways_until_the_ends(void)
 
         http_open(&asker, proxy_port);
         switched();
-        hang_up(); /* the other server is the first */
+        CU_ASSERT_TRUE(http_peer_send(&peer, "farewell"));
+        http_peer_finish(&peer); /* the other server is the first */
         while (!asker.ended)
                 http_read_some(&asker);
+        CU_ASSERT_FALSE(asker.reset);
+        CU_ASSERT_NSTRING_EQUAL(asker.input, "firstfarewell", 13);
+        CU_ASSERT_TRUE(http_send_text(&asker, "more"));
+        CU_ASSERT_STRING_EQUAL(http_peer_sees(&peer), "more");
+        CU_ASSERT_EQUAL(shutdown(asker.fd, SHUT_WR), 0);
+        CU_ASSERT_STRING_EQUAL(http_peer_sees(&peer), "<end>");
+        hang_up();
+        end();
+}
+
+/* All that is on its way arrives before the end, also if it is much and the client is slow. */
+static void
+the_end_of_a_tunnel_comes_behind_its_last_byte(void)
+{
+        char *bytes = calloc(1, MANY);
+        size_t seen = 0;
+
+        begin();
+        http_close(&asker);
+        http_open_window(&asker, proxy_port, 4096);
+        switched();
+        CU_ASSERT_TRUE(http_peer_send_bytes(&peer, bytes, MANY));
+        hang_up();
+        for (asker.size = 0; !asker.ended; asker.size = 0) {
+                http_read_some(&asker);
+                seen += asker.size;
+        }
+        CU_ASSERT_FALSE(asker.reset);
+        CU_ASSERT_EQUAL(seen, MANY);
+        free(bytes);
+        end();
+}
+
+/* -- the end of the writing -- */
+
+static _Atomic int ends[3];
+
+static void
+note_end(weir_task *task, void *context)
+{
+        *(_Atomic int *)context = weir_task_status(task);
+}
+
+static void
+end_writing(weir_task *exchange, void *context)
+{
+        weir_series *series = weir_series_of(exchange);
+
+        (void)context;
+        ends[0] = ends[1] = ends[2] = 1;
+        (void)weir_http_reply_upgrade(exchange, "websocket");
+        weir_series_push(series, weir_http_finish_new(exchange, note_end, &ends[0]));
+        weir_series_push(series, weir_http_write_new(exchange, "a", 1, note_end, &ends[1]));
+        weir_series_push(series, weir_http_read_new(exchange, note_end, &ends[2]));
+}
+
+static void
+an_upgraded_exchange_ends_its_writing_alone(void)
+{
+        begin_with(NULL, NULL, end_writing);
+        CU_ASSERT_TRUE(http_send_text(&asker, ASKS_UPGRADE));
+        CU_ASSERT_TRUE(http_receive(&asker, &reply, true));
+        CU_ASSERT_EQUAL(reply.status, 101);
+        while (!asker.ended)
+                http_read_some(&asker);
+        CU_ASSERT_TRUE(http_send_text(&asker, "b"));
+        WEIR_TEST_EVENTUALLY(ends[2] != 1);
+        CU_ASSERT_EQUAL(ends[0], 0);
+        CU_ASSERT_EQUAL(ends[1], -EPIPE);
+        CU_ASSERT_EQUAL(ends[2], 0);
+        http_close(&asker);
+        http_open(&asker, proxy_port);
+        CU_ASSERT_TRUE(http_ask(&asker, GET("/"), &reply));
+        WEIR_TEST_EVENTUALLY(ends[2] != 1);
+        CU_ASSERT_EQUAL(ends[0], -EINVAL);
         end();
 }
 
@@ -617,6 +693,8 @@ main(void)
                 WEIR_TEST(events_pass_at_once),
                 WEIR_TEST(functions_of_the_program_change_both),
                 WEIR_TEST(an_upgrade_passes_bytes_both_ways_until_the_ends),
+                WEIR_TEST(the_end_of_a_tunnel_comes_behind_its_last_byte),
+                WEIR_TEST(an_upgraded_exchange_ends_its_writing_alone),
                 WEIR_TEST(other_upgrades_are_plain_requests),
                 WEIR_TEST(a_thousand_at_once),
                 WEIR_TEST(tls_on_both_sides),

@@ -1,5 +1,6 @@
 /* test/reference_proxy_guide_test.c: the examples of the reference for weir/http_proxy.h and for the reads of weir/http_call.h,
  * and of docs/reverse-proxy.md. */
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -140,6 +141,49 @@ echo(weir_task *exchange, void *context)
         weir_series_push(weir_series_of(exchange), weir_http_read_new(exchange, echo_piece, exchange));
 }
 
+/* -- weir/http_body.h: after an upgrade -- */
+
+/* Says it, ends its side, and reads what the client still has to say. */
+static void
+say_and_listen(weir_task *exchange, void *context)
+{
+        weir_series *series = weir_series_of(exchange);
+
+        (void)context;
+        if (weir_http_reply_upgrade(exchange, "shout") == 0) {
+                weir_http_reply_header(exchange, "X-Shout", "loud");
+                weir_series_push(series, weir_http_write_new(exchange, "hello", 5, NULL, NULL));
+                weir_series_push(series, weir_http_finish_new(exchange, NULL, NULL));
+                weir_series_push(series, weir_http_read_new(exchange, NULL, NULL));
+        }
+}
+
+static char heard[16];
+
+static void
+hear(weir_task *read, void *context)
+{
+        const char *data = weir_stream_data(read, NULL);
+
+        (void)context;
+        snprintf(heard, sizeof heard, "%s", data);
+}
+
+static void
+shout_at(const char *url)
+{
+        weir_http_call *call = weir_http_call_new(NULL, "GET", url);
+
+        weir_http_call_set_upgrade(call, "shout");
+        weir_task_run(weir_http_call_head_new(call, NULL, NULL));
+        weir_stream *stream = weir_http_call_take_stream(call);
+        weir_task_run(weir_stream_read_new(stream, 5, 5, hear, NULL));
+        CU_ASSERT_EQUAL(weir_task_run(weir_stream_read_new(stream, 1, 1, NULL, NULL)), -EPIPE);
+        CU_ASSERT_EQUAL(weir_task_run(weir_stream_write_new(stream, "bye", 3, NULL, NULL)), 0);
+        weir_stream_unref(stream);
+        weir_http_call_unref(call);
+}
+
 /* The body goes out when the server has said that it wants it. */
 static void
 send_body(weir_task *head, void *call)
@@ -211,6 +255,12 @@ requests_go_to_the_backend(void)
         page[0] = '\0';
         copy_over(url, other);
         CU_ASSERT_STRING_EQUAL(page, "/ HTTP/1.1 none");
+        weir_http_server *fourth = http_server(NULL, say_and_listen, NULL);
+        snprintf(other, sizeof other, "http://127.0.0.1:%d/", weir_http_server_port(fourth));
+        shout_at(other);
+        CU_ASSERT_STRING_EQUAL(heard, "hello");
+        weir_http_server_stop(fourth, WEIR_SEC(30));
+        weir_http_server_free(fourth);
         weir_http_server_stop(third, WEIR_SEC(30));
         weir_http_server_free(third);
         weir_upstream_unref(upstream);

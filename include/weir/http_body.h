@@ -130,6 +130,15 @@ WEIR_API size_t weir_http_unsent(const weir_task *exchange);
  * Source:  RFC 9110 section 7.8. */
 WEIR_API int weir_http_reply_upgrade(weir_task *exchange, const char *protocol);
 
+/* Makes a task that ends the writing after an upgrade: the client sees the end of what was written.  Reads go on.
+ *
+ * Owner:   the caller, until the task is consumed.  The exchange lives as long as the task.
+ * Result:  NULL when out of memory.  The start reports -EDOM for a task that is no exchange.  The task's status: 0: the end is
+ *          out; -EINVAL: it is not upgraded; -EPIPE: the client has gone, or the writing has ended before, as for later writes;
+ *          -ENOMEM, -ECANCELED, -ETIMEDOUT and -ESHUTDOWN as of weir_http_write_new.
+ * Threads: any. */
+WEIR_API weir_task *weir_http_finish_new(weir_task *exchange, weir_task_fn *done, void *context);
+
 /* -- from elsewhere -- */
 
 /* Takes a reference.  It keeps the exchange alive and its reply open beyond the end of its series,

@@ -38,6 +38,9 @@ struct weir__forward {
         bool is_complete;    /* nothing is wanted of the call any more */
         bool has_begun;      /* the reply */
         weir_stream *stream; /* after 101; or NULL */
+        bool has_server_ended;
+
+        bool has_client_ended; /* a tunnel, and the other server knows.  Written by the callbacks of that way */
 
         _Atomic bool is_client_broken; /* the body of the request cannot be read */
 };

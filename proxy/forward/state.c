@@ -32,7 +32,8 @@ weir__forward_drop(void *context)
         if (!forward->is_complete)
                 weir_http_call_break(forward->call);
         weir_http_call_unref(forward->call);
-        weir_stream_break(forward->stream);
+        if (!forward->has_client_ended || !forward->has_server_ended)
+                weir_stream_break(forward->stream);
         weir_stream_unref(forward->stream);
         weir_series_unref(forward->upload);
         weir__free(forward, sizeof *forward);

@@ -2,8 +2,7 @@
  *
  * Threads: callbacks of two series, one for each way.
  *
- * An exchange cannot end its writing alone.  So the end of what the other server sends ends both ways, when all of it is
- * written.  The end of what the client sends goes on, and the other way stays open. */
+ * The end of what one side sends goes on when all of it is written, and the other way stays open. */
 #include <errno.h>
 #include <string.h>
 #include <strings.h>
@@ -47,7 +46,8 @@ take_from_server(weir_task *read, void *context)
         int status = weir_task_status(read);
 
         if (status == -EPIPE) {
-                weir__forward_stop_upload(forward);
+                forward->has_server_ended = true;
+                weir_series_push(weir_series_of(read), weir_http_finish_new(forward->exchange, NULL, NULL));
         } else if (status) {
                 weir_series_cancel(forward->series);
         } else {
@@ -78,6 +78,14 @@ written_to_server(weir_task *write, void *context)
 }
 
 static void
+finished(weir_task *finish, void *context)
+{
+        struct weir__forward *forward = context;
+
+        forward->has_client_ended = weir_task_status(finish) == 0;
+}
+
+static void
 take_from_client(weir_task *read, void *context)
 {
         struct weir__forward *forward = context;
@@ -92,7 +100,9 @@ take_from_client(weir_task *read, void *context)
 
                 weir_series_push(series, weir__forward_task(forward, write));
         } else {
-                weir_series_push(series, weir_stream_finish_new(forward->stream, NULL, NULL));
+                weir_task *finish = weir_stream_finish_new(forward->stream, finished, forward);
+
+                weir_series_push(series, weir__forward_task(forward, finish));
         }
 }
 

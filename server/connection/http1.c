@@ -101,6 +101,20 @@ readable(struct weir__transport *transport)
         weir__receive(weir__connection_of_transport(transport));
 }
 
+/* No reply can be sent.  But if the handler has ended its writing, both sides may just be finished, and tasks may still read. */
+static void
+hung_up(struct weir__transport *transport)
+{
+        struct weir__connection *connection = weir__connection_of_transport(transport);
+        bool is_finished = connection->state == WEIR__ANSWERING && connection->exchange->is_finished &&
+                           !weir__connection_has_output(connection);
+
+        if (is_finished && weir__input_peek(transport) >= 0)
+                weir__receive(connection);
+        else
+                weir__transport_close(transport);
+}
+
 /* ANSWERING: whether a task waits until its piece is out. */
 static bool
 has_writing_task(struct weir__connection *connection)
@@ -139,7 +153,7 @@ static const struct weir__transport_ops transport_ops = {
         .readable = readable,
         .writable = writable,
         .ended = ended,
-        .hung_up = weir__transport_close, /* no reply can be sent */
+        .hung_up = hung_up,
         .requeued = requeued,
         .time_is_up = time_is_up,
         .written = weir__reply_written,

@@ -147,6 +147,8 @@ write_piece(struct weir__connection *connection, struct weir__transfer *transfer
 {
         transfer->io.is_linked = true;
         transfer->writer = (struct weir__writer){.data = transfer->data, .left = transfer->size};
+        if (transfer->is_end)
+                transfer->writer.kind = WEIR__WRITER_END;
         weir__output_append(&connection->transport, &transfer->writer);
         weir__reply_flush(connection, true);
         return transfer->io.is_linked ? 0 : transfer->io.task.status;
@@ -169,9 +171,14 @@ weir__stream_reply_write(struct weir__transfer *transfer)
 
         if (transfer->is_interim)
                 return write_interim(connection, transfer);
+        if (exchange->is_finished)
+                return -EPIPE;
+        if (transfer->is_end && !exchange->upgrade)
+                return -EINVAL;
         int failed = weir__stream_reply_begin(connection);
         if (failed)
                 return failed;
+        exchange->is_finished = transfer->is_end;
         if (exchange->reply_left != UINT64_MAX) {
                 if (transfer->size > exchange->reply_left)
                         return -EMSGSIZE;
@@ -193,6 +200,8 @@ weir__stream_reply_withdraw(struct weir__transfer *transfer)
         bool is_lost = weir__output_is_on_its_way(&connection->transport, &transfer->writer);
 
         weir__link_remove(&transfer->writer.link);
+        if (transfer->is_end)
+                exchange->is_finished = false;
         if (is_lost)
                 weir__connection_close(connection);
         else if (exchange->reply_left != UINT64_MAX && !transfer->is_interim) /* the reply lacks these bytes again */

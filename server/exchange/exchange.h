@@ -72,6 +72,7 @@ struct weir__exchange {
         bool is_chunked;        /* the reply goes out in chunks; set when it begins */
         bool is_counted;        /* the reply is counted by its status */
         bool is_raw;            /* upgraded: bytes both ways */
+        bool is_finished;       /* the end of the writing is queued, or out */
         _Atomic bool has_begun; /* the head of the reply is made.  Written with release; read by any thread */
 
         _Atomic uint8_t phase;  /* bits of enum weir__exchange_phase; acq_rel */

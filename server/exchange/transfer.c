@@ -242,6 +242,17 @@ weir_http_write_from_new(weir_task *exchange, weir_task *read, weir_task_fn *don
         return &transfer->io.task;
 }
 
+weir_task *
+weir_http_finish_new(weir_task *exchange, weir_task_fn *done, void *context)
+{
+        struct weir__transfer *transfer = weir__transfer_new(WEIR__TRANSFER_WRITE, exchange, done, context);
+
+        if (!transfer)
+                return NULL;
+        transfer->is_end = true;
+        return &transfer->io.task;
+}
+
 /* The data becomes a chunk.  Source: RFC 9112 section 7.1. */
 void
 weir__transfer_frame(struct weir__transfer *transfer)

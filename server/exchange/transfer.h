@@ -18,6 +18,7 @@ struct weir__transfer {
                 weir_nsec heartbeat; /* STREAM */
         };
         uint8_t kind;    /* enum weir__transfer_kind */
+        bool is_end;     /* WRITE: after an upgrade, of the writing */
         bool is_interim; /* WRITE: it is no part of the reply, and goes out before it */
 
         /* Its maker's, then the owner's of the connection's poller, then its callback's. */
