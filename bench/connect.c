@@ -1,4 +1,5 @@
-/* bench/connect.c: what a new connection costs a client, plain and with a resumed session of TLS, beside a loop of epoll.
+/* bench/connect.c: what a new connection costs a client, plain and with a resumed session of TLS, beside a loop of epoll and
+ * `openssl s_time -reuse`.
  *
  *     connect [quick|full] [beginning of a word of a case's name]
  *
@@ -27,6 +28,7 @@
 #define CPU_TIME "CPU us per connection"
 #define TIME     "us per connection"
 #define RATE     "connections per CPU second"
+#define S_TIME   "s_time"
 
 static char directory[] = "/tmp/weir-connect-XXXXXX";
 static char certificate_file[128], key_file[128];
@@ -229,6 +231,36 @@ measure_way(const void *argument, double values[BENCH_VALUES])
         return is_good;
 }
 
+static bool
+measure_openssl(const void *argument, double values[BENCH_VALUES])
+{
+        struct connect_job job = {.ca_file = certificate_file, .chains = 1};
+        struct connect_counts counts = {.connections = 0};
+        pid_t child;
+
+        (void)argument;
+        job.port = start_server(true, &child);
+        if (!job.port || !connect_by_openssl(&job, &counts))
+                return false;
+        values[0] = (double)counts.cpu / 1000 / (double)counts.connections;
+        values[1] = (double)counts.wall / 1000 / (double)counts.connections;
+        values[2] = 1e6 / values[0];
+        values[3] = 100 * (double)counts.resumed / (double)counts.connections;
+        kill(child, SIGKILL);
+        waitpid(child, NULL, 0);
+        return true;
+}
+
+static void
+note(const struct shape *shape, const char *peer, const double values[BENCH_VALUES])
+{
+        bench_sample(peer, shape->name, CPU_TIME, values[0]);
+        bench_sample(peer, shape->name, TIME, values[1]);
+        bench_sample(peer, shape->name, RATE, values[2]);
+        if (shape->is_secure)
+                bench_sample(peer, shape->name, "resumed, percent", values[3]);
+}
+
 static void
 measure(const struct bench_size *size, const struct shape *shape)
 {
@@ -239,14 +271,12 @@ measure(const struct bench_size *size, const struct shape *shape)
         for (size_t i = 0; i < WAYS; i++) {
                 struct run run = {shape, &ways[i], size->quick ? shape->count / 2 : shape->count};
 
-                if (!bench_isolated(shape->name, measure_way, &run, values, PATIENCE))
-                        continue;
-                bench_sample(run.way->peer, shape->name, CPU_TIME, values[0]);
-                bench_sample(run.way->peer, shape->name, TIME, values[1]);
-                bench_sample(run.way->peer, shape->name, RATE, values[2]);
-                if (shape->is_secure)
-                        bench_sample(run.way->peer, shape->name, "resumed, percent", values[3]);
+                if (bench_isolated(shape->name, measure_way, &run, values, PATIENCE))
+                        note(shape, run.way->peer, values);
         }
+        if (shape->is_secure && shape->chains == 1 && access(CONNECT_OPENSSL, X_OK) == 0 &&
+            bench_isolated(shape->name, measure_openssl, NULL, values, PATIENCE))
+                note(shape, S_TIME, values);
 }
 
 static void
@@ -255,6 +285,10 @@ tell_ratios(const struct shape *shape)
         bench_ratio("weir", "epoll loop", shape->name, CPU_TIME);
         bench_ratio("weir", "epoll loop", shape->name, TIME);
         bench_goal("weir", shape->name, "ratio to epoll loop, " CPU_TIME, 1 / 0.9);
+        if (!shape->is_secure || shape->chains > 1)
+                return;
+        bench_ratio("weir", S_TIME, shape->name, CPU_TIME);
+        bench_goal("weir", shape->name, "ratio to " S_TIME ", " CPU_TIME, 1 / 0.9);
 }
 
 int

@@ -7,6 +7,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #define CONNECT_NAME "localhost" /* in the server's certificate */
 
@@ -19,5 +20,15 @@ struct connect_job {
 
 /* Result: whether all went well.  *resumed (TLS): how many have resumed a session. */
 bool connect_by_loop(const struct connect_job *job, size_t *resumed);
+
+#define CONNECT_OPENSSL "/usr/bin/openssl"
+
+struct connect_counts {
+        size_t connections, resumed;
+        int64_t cpu, wall; /* nanoseconds */
+};
+
+/* `openssl s_time -reuse`.  Result: whether all went well. */
+bool connect_by_openssl(const struct connect_job *job, struct connect_counts *counts);
 
 #endif
