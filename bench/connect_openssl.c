@@ -1,6 +1,6 @@
 /* bench/connect_openssl.c: `openssl s_time -reuse`, one connection after the other.
  *
- * It runs for two seconds.  It also sends a request and reads the answer (-www), because with TLS 1.3 the session comes behind the
+ * It runs for two seconds.  It also sends a request and reads the answer (-www): with TLS 1.3 the session comes behind the
  * handshake.  The CPU time is that of the whole process, and little of it is the start. */
 #include <fcntl.h>
 #include <stdio.h>
