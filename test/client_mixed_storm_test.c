@@ -572,7 +572,7 @@ add_work(struct weir_test_random *random, weir_series *series, struct flow *flow
         } else if (what == 6) {
                 push(series, flow, weir_resolve_new("slow.test", 0, see_end, flow));
         } else {
-                bool stalls = what == 7 && weir_test_random_below(random, 4) == 0;
+                bool stalls = what == 7 && weir_test_random_below(random, 2) == 0;
 
                 request = weir_client_request_new(of, what < 10 ? "POST" : "GET",
                                                   url_at(random, way, stalls ? "/stall" : "/", url, sizeof url), see_response,

@@ -481,15 +481,24 @@ weir__call_begin(struct weir_http_call *self)
         return 0;
 }
 
-/* The rest of a short response is thrown away, so that the connection can be used again. */
+/* Whether the connection is worth having, and nothing says that the rest is long. */
+static bool
+may_drain(const struct weir_http_call *self)
+{
+        if (self->state != WEIR__CALL_WIRED || !self->has_head || !self->call.is_sent || !self->call.received->is_persistent)
+                return false;
+        return self->call.wire->end == WEIR__RECEIVED_CHUNKED ||
+               (self->call.wire->end == WEIR__RECEIVED_LENGTH && self->call.wire->left <= WEIR__DRAINED);
+}
+
+/* The rest of a short response is thrown away, so that the connection can be used again.  A server that takes its time, or has no
+ * end, such as one of events, is not waited for. */
 void
 weir__call_close(struct weir_http_call *self)
 {
         weir_nsec until = weir__clock_after(weir__clock_now(), DRAIN_LIMIT);
-        bool may_drain = self->state == WEIR__CALL_WIRED && self->has_head && self->call.is_sent &&
-                         (!self->call.received->has_length || self->call.received->content_length <= WEIR__DRAINED);
 
-        if (!may_drain) {
+        if (!may_drain(self)) {
                 weir__call_end(self, -ECONNABORTED);
                 return;
         }

@@ -30,7 +30,8 @@ typedef struct weir_http_call weir_http_call;
 WEIR_API weir_http_call *weir_http_call_new(weir_client *client, const char *method, const char *url);
 
 /* Takes and drops a reference.  Tasks have their own.  A call without a reference ends: its connection
- * is closed, unless the rest of the response is at most 64 KiB and comes within a second.  Both accept NULL.
+ * is closed, unless the response is complete, or its rest is short and comes within a second.  Both
+ * accept NULL.
  *
  * Threads: any. */
 WEIR_API weir_http_call *weir_http_call_ref(weir_http_call *call);
