@@ -1,7 +1,9 @@
 /* test/client_time_test.c: the time limits of the client on the virtual clock, each to the nanosecond. */
 #include <weir/http_call.h>
+#include <weir/resolve.h>
 
 #include "test/client_fixture.h"
+#include "test/dns_server.h"
 #include "test/timer_fixture.h"
 
 #define LIMIT INT64_C(7000000000)
@@ -41,6 +43,74 @@ leave_one_idle(void)
 
 /* -- a connection -- */
 
+/* What ends a request that is being connected: the limit of the stage, that of the whole, the deadline of the series. */
+enum { BY_STAGE, BY_WHOLE, BY_DEADLINE, BY_ALL };
+
+/* Returns the series, whose reference is the caller's. */
+static weir_series *
+start_ended_by(int by, weir_task *request)
+{
+        weir_series *series = weir_series_ref(weir_series_new(NULL, NULL));
+
+        if (by == BY_WHOLE)
+                CU_ASSERT_EQUAL(weir_http_request_set_limit(request, WEIR_HTTP_LIMIT_WHOLE, LIMIT), 0);
+        if (by == BY_DEADLINE)
+                CU_ASSERT_EQUAL(weir_series_set_deadline(series, LIMIT), 0);
+        CU_ASSERT_EQUAL(weir_series_push(series, request), 0);
+        CU_ASSERT_EQUAL(weir_series_start(series), 0);
+        return series;
+}
+
+static void
+is_late_by(int by, struct seen *seen, enum weir_http_stage stage, const char *words)
+{
+        weir_test_pass(LIMIT - 1);
+        CU_ASSERT_EQUAL(seen->calls, 0);
+        weir_test_pass(1);
+        LATE(*seen, began, LIMIT, stage, by == BY_STAGE ? words : "");
+        settle();
+        CU_ASSERT_EQUAL(stats().connections, 0); /* what nobody waits for is given up */
+        CU_ASSERT_EQUAL(stats().waiting, 0);
+}
+
+static void
+hold_time(void *is_held)
+{
+        CU_ASSERT_EQUAL(weir_clock_hold(), 0);
+        *(_Atomic bool *)is_held = true;
+}
+
+/* Time stands while a name is looked up.  The test lets it pass meanwhile. */
+static void
+a_name_is_late(void)
+{
+        for (int by = 0; by < BY_ALL; by++) {
+                struct weir_resolver_config names = WEIR_RESOLVER_CONFIG_DEFAULT;
+                struct weir_client_config config = WEIR_CLIENT_CONFIG_DEFAULT;
+                struct seen seen = {0};
+                _Atomic bool is_held = false;
+
+                dns_start();
+                names.mode = WEIR_RESOLVER_DNS;
+                names.servers = dns.servers;
+                names.timeout = WEIR_SEC(100); /* of the system's time */
+                CU_ASSERT_EQUAL(weir_resolver_configure(&names), 0);
+                config.resolve_limit = by == BY_STAGE ? LIMIT : 2 * LIMIT;
+                begin_time(&config);
+                weir_series *series = start_ended_by(by, weir_client_request_new(client, "GET", "http://held.test/", see, &seen));
+                WEIR_TEST_EVENTUALLY(atomic_load(&dns.holds) == 2);
+                weir_clock_release();
+                is_late_by(by, &seen, WEIR_HTTP_RESOLVING, "held.test");
+                weir_test_act(0, hold_time, &is_held); /* the look-up gives that up */
+                WEIR_TEST_EVENTUALLY(is_held);
+                dns_release();
+                weir_series_unref(series);
+                end();
+                CU_ASSERT_EQUAL(weir_resolver_configure(NULL), 0);
+                dns_stop();
+        }
+}
+
 /* A socket whose queue is full: further connections are not answered. */
 static int
 listen_to_none(int fillers[8])
@@ -63,53 +133,65 @@ listen_to_none(int fillers[8])
 static void
 a_connect_is_late(void)
 {
-        struct weir_client_config config = WEIR_CLIENT_CONFIG_DEFAULT;
-        struct seen seen = {0}, other = {0};
-        int fillers[8];
+        for (int by = 0; by < BY_ALL; by++) {
+                struct weir_client_config config = WEIR_CLIENT_CONFIG_DEFAULT;
+                struct seen seen = {0};
+                int fillers[8];
 
-        config.connect_limit = LIMIT;
-        begin_time(&config);
-        int full = listen_to_none(fillers);
-        get("/", &seen);
-        weir_test_pass(LIMIT - 1);
-        CU_ASSERT_EQUAL(seen.calls, 0);
-        weir_test_pass(1);
-        LATE(seen, began, LIMIT, WEIR_HTTP_CONNECTING, "time limit");
-        CU_ASSERT_EQUAL(stats().connections, 0);
-        /* the whole is shorter */
-        weir_task *request = request_new("GET", "/", &other);
-        CU_ASSERT_EQUAL(weir_http_request_set_limit(request, WEIR_HTTP_LIMIT_WHOLE, WEIR_SEC(2)), 0);
-        began = weir_now();
-        start(request);
-        weir_test_pass(WEIR_SEC(2) - 1);
-        CU_ASSERT_EQUAL(other.calls, 0);
-        weir_test_pass(1);
-        LATE(other, began, WEIR_SEC(2), WEIR_HTTP_CONNECTING, "connection");
-        settle();
-        CU_ASSERT_EQUAL(stats().connections, 0); /* the dial of nobody is given up */
-        for (int i = 0; i < 8; i++)
-                close(fillers[i]);
-        close(full);
-        end();
+                config.connect_limit = by == BY_STAGE ? LIMIT : 2 * LIMIT;
+                begin_time(&config);
+                int full = listen_to_none(fillers);
+                weir_series *series = start_ended_by(by, request_new("GET", "/", &seen));
+                is_late_by(by, &seen, WEIR_HTTP_CONNECTING, "time limit");
+                weir_series_unref(series);
+                for (int i = 0; i < 8; i++)
+                        close(fillers[i]);
+                close(full);
+                end();
+        }
 }
 
 static void
 a_handshake_is_late(void)
 {
-        struct weir_client_config config = WEIR_CLIENT_CONFIG_DEFAULT;
-        struct seen seen = {0};
-        char url[64];
+        for (int by = 0; by < BY_ALL; by++) {
+                struct weir_client_config config = WEIR_CLIENT_CONFIG_DEFAULT;
+                struct seen seen = {0};
+                char url[64];
 
-        config.handshake_limit = LIMIT;
-        begin_time(&config);
-        snprintf(url, sizeof url, "https://127.0.0.1:%d/", port);
-        start(weir_client_request_new(client, "GET", url, see, &seen));
-        (void)http_peer_accept(&peer, listener, NULL);
-        weir_test_pass(LIMIT - 1);
-        CU_ASSERT_EQUAL(seen.calls, 0);
-        weir_test_pass(1);
-        LATE(seen, began, LIMIT, WEIR_HTTP_HANDSHAKE, "time limit");
-        end();
+                config.handshake_limit = by == BY_STAGE ? LIMIT : 2 * LIMIT;
+                begin_time(&config);
+                snprintf(url, sizeof url, "https://127.0.0.1:%d/", port);
+                weir_series *series = start_ended_by(by, weir_client_request_new(client, "GET", url, see, &seen));
+                (void)http_peer_accept(&peer, listener, NULL);
+                is_late_by(by, &seen, WEIR_HTTP_HANDSHAKE, "time limit");
+                weir_series_unref(series);
+                end();
+        }
+}
+
+static void
+a_proxy_is_late(void)
+{
+        for (int by = 0; by < BY_ALL; by++) {
+                struct weir_client_config config = WEIR_CLIENT_CONFIG_DEFAULT;
+                struct seen seen = {0};
+                char proxy[64];
+
+                begin_time(NULL);
+                weir_client_unref(client);
+                config.proxy_limit = by == BY_STAGE ? LIMIT : 2 * LIMIT;
+                config.proxy = proxy;
+                snprintf(proxy, sizeof proxy, "socks5://127.0.0.1:%d", port);
+                client = weir_client_new(&config);
+                weir_series *series = start_ended_by(
+                        by, weir_client_request_new(client, "GET", "http://server.example/", see, &seen));
+                (void)http_peer_accept(&peer, listener, NULL);
+                HAS(http_peer_sees(&peer), "\005");
+                is_late_by(by, &seen, WEIR_HTTP_PROXY, "too late");
+                weir_series_unref(series);
+                end();
+        }
 }
 
 /* -- a request on its way -- */
@@ -145,6 +227,28 @@ a_server_that_takes_nothing_is_late(void)
         end();
 }
 
+/* Also where the limit of the stage is that of the request. */
+static void
+a_request_that_is_not_taken_is_late(void)
+{
+        static char large[64 << 20];
+
+        for (int by = 0; by < BY_ALL; by++) {
+                struct seen seen = {0};
+
+                begin_time(NULL);
+                weir_task *request = request_new("POST", "/", &seen);
+                CU_ASSERT_EQUAL(weir_http_request_lend_body(request, large, sizeof large, NULL), 0);
+                CU_ASSERT_EQUAL(weir_http_request_set_limit(request, WEIR_HTTP_LIMIT_SEND, by == BY_STAGE ? LIMIT : 2 * LIMIT),
+                                0);
+                weir_series *series = start_ended_by(by, request);
+                (void)http_peer_accept(&peer, listener, NULL);
+                is_late_by(by, &seen, WEIR_HTTP_SENDING, "nothing more of the request");
+                weir_series_unref(series);
+                end();
+        }
+}
+
 static void
 the_first_byte_is_late(void)
 {
@@ -177,28 +281,33 @@ the_first_byte_is_late(void)
 static void
 bytes_between_are_late(void)
 {
-        struct weir_client_config config = WEIR_CLIENT_CONFIG_DEFAULT;
-        struct seen seen = {0};
+        for (int i = 0; i < 2; i++) { /* a limit of the client; of the request */
+                struct weir_client_config config = WEIR_CLIENT_CONFIG_DEFAULT;
+                struct seen seen = {0};
 
-        config.between_limit = LIMIT;
-        begin_time(&config);
-        get("/", &seen);
-        (void)accept_request();
-        weir_test_pass(WEIR_SEC(30));
-        http_peer_send(&peer, "HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n");
-        settle();
-        for (int i = 0; i < 5; i++) {
-                weir_test_pass(LIMIT - 1);
-                CU_ASSERT_EQUAL(seen.calls, 0);
-                http_peer_send(&peer, "x");
+                config.between_limit = i ? 2 * LIMIT : LIMIT;
+                begin_time(&config);
+                weir_task *request = request_new("GET", "/", &seen);
+                if (i)
+                        CU_ASSERT_EQUAL(weir_http_request_set_limit(request, WEIR_HTTP_LIMIT_BETWEEN, LIMIT), 0);
+                start(request);
+                (void)accept_request();
+                weir_test_pass(WEIR_SEC(30));
+                http_peer_send(&peer, "HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n");
                 settle();
+                for (int j = 0; j < 5; j++) {
+                        weir_test_pass(LIMIT - 1);
+                        CU_ASSERT_EQUAL(seen.calls, 0);
+                        http_peer_send(&peer, "x");
+                        settle();
+                }
+                weir_nsec came_at = weir_now();
+                weir_test_pass(LIMIT);
+                LATE(seen, came_at, LIMIT, WEIR_HTTP_RECEIVING, "body of the response");
+                CU_ASSERT_STRING_EQUAL(seen.body, "xxxxx");
+                CU_ASSERT_EQUAL(stats().connections, 0);
+                end();
         }
-        weir_nsec came_at = weir_now();
-        weir_test_pass(LIMIT);
-        LATE(seen, came_at, LIMIT, WEIR_HTTP_RECEIVING, "body of the response");
-        CU_ASSERT_STRING_EQUAL(seen.body, "xxxxx");
-        CU_ASSERT_EQUAL(stats().connections, 0);
-        end();
 }
 
 /* -- the whole -- */
@@ -567,9 +676,12 @@ int
 main(void)
 {
         static const struct weir_test tests[] = {
+                WEIR_TEST(a_name_is_late),
                 WEIR_TEST(a_connect_is_late),
                 WEIR_TEST(a_handshake_is_late),
+                WEIR_TEST(a_proxy_is_late),
                 WEIR_TEST(a_server_that_takes_nothing_is_late),
+                WEIR_TEST(a_request_that_is_not_taken_is_late),
                 WEIR_TEST(the_first_byte_is_late),
                 WEIR_TEST(bytes_between_are_late),
                 WEIR_TEST(the_whole_is_late_in_each_stage),
