@@ -1,7 +1,9 @@
 /* test/client_refused_test.c: the client of HTTP where a program asks for what cannot be, and where no connection can be made. */
 #include <weir/log.h>
+#include <weir/resolve.h>
 
 #include "test/client_fixture.h"
+#include "test/dns_server.h"
 
 #define HEAD_OK "HTTP/1.1 200 OK\r\n"
 
@@ -36,6 +38,31 @@ what_cannot_be_asked_is_refused_at_the_start(void)
         CU_ASSERT_EQUAL(weir_task_start(weir_client_request_new(client, "GET", NULL, NULL, NULL)), -EINVAL);
         CU_ASSERT_EQUAL(weir_task_start(weir_client_request_new(NULL, "GET", url_of("/"), NULL, NULL)), -ENOMEM);
         CU_ASSERT_FALSE(http_peer_has_caller(listener));
+        end();
+}
+
+static char logged[512];
+
+static void
+keep(enum weir_log_level level, const char *text, void *context)
+{
+        (void)level, (void)context;
+        snprintf(logged, sizeof logged, "%s", text);
+}
+
+/* The log says where, and shows no secret; test/url_test.c has other places. */
+static void
+a_bad_url_is_told_with_its_place(void)
+{
+        begin(NULL);
+        CU_ASSERT_EQUAL(weir_log_set(keep, NULL), 0);
+        CU_ASSERT_EQUAL(weir_task_start(request_new("G ET", "/", NULL)), -EINVAL);
+        HAS(logged, "the method: expected a token");
+        weir_task *get = weir_client_request_new(client, "GET", "http://user:secret@127.0.0.1/a b", NULL, NULL);
+        CU_ASSERT_EQUAL(weir_task_start(get), -EINVAL);
+        HAS(logged, "the URL, at byte 30");
+        HAS_NOT(logged, "secret");
+        CU_ASSERT_EQUAL(weir_log_set(NULL, NULL), 0);
         end();
 }
 
@@ -129,6 +156,42 @@ nobody_listens_is_told_in_words(void)
         end();
 }
 
+static void
+names_without_addresses_have_codes_of_their_own(void)
+{
+        static const struct {
+                const char *url;
+                int status;
+                const char *words;
+        } rows[] = {{"http://nx.test/", -ENOENT, "no such name \"nx.test\": NXDOMAIN"},
+                    {"http://fail.test/", -EIO, "SERVFAIL"},
+                    {"http://refused.test/", -EIO, "REFUSED"},
+                    {"http://silent.test/", -EAGAIN, "silent.test"}};
+        struct weir_resolver_config names = WEIR_RESOLVER_CONFIG_DEFAULT;
+
+        dns_start();
+        names.mode = WEIR_RESOLVER_DNS;
+        names.servers = dns.servers;
+        names.timeout = WEIR_MSEC(50);
+        names.tries = 1;
+        CU_ASSERT_EQUAL(weir_resolver_configure(&names), 0);
+        begin(NULL);
+        for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+                struct seen seen = {0};
+
+                start(weir_client_request_new(client, "GET", rows[i].url, see, &seen));
+                WEIR_TEST_EVENTUALLY((settle(), seen.calls));
+                SEES(seen, rows[i].status, 0, "");
+                CU_ASSERT_EQUAL(seen.stage, WEIR_HTTP_RESOLVING);
+                HAS(seen.problem, rows[i].words);
+                HAS(seen.problem, "GET http://");
+        }
+        CU_ASSERT_EQUAL(stats().connections, 0);
+        end();
+        CU_ASSERT_EQUAL(weir_resolver_configure(NULL), 0);
+        dns_stop();
+}
+
 /* -- TLS -- */
 
 static void
@@ -215,10 +278,12 @@ int
 main(void)
 {
         static const struct weir_test tests[] = {
+                WEIR_TEST(a_bad_url_is_told_with_its_place), /* first: the log has a limit for each place */
                 WEIR_TEST(what_cannot_be_asked_is_refused_at_the_start),
                 WEIR_TEST(changes_that_cannot_be_are_refused),
                 WEIR_TEST(settings_that_cannot_be_are_refused),
                 WEIR_TEST(nobody_listens_is_told_in_words),
+                WEIR_TEST(names_without_addresses_have_codes_of_their_own),
                 WEIR_TEST(faults_of_tls_have_codes_of_their_own),
                 WEIR_TEST(an_end_of_tls_without_a_word_is_no_end_of_a_body),
         };
