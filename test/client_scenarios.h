@@ -14,6 +14,9 @@
 
 #include <weir/go.h>
 #include <weir/http_call.h>
+#include <weir/resolve.h>
+
+#include "net/upstream/upstream.h"
 
 #include "test/client_fixture.h"
 #include "test/http_client.h"
@@ -29,15 +32,21 @@ struct guest {
         size_t size;
         char input[16384];
         unsigned held;
+        bool is_fresh;    /* its first byte says whether TLS begins, perhaps within another one */
+        bool has_greeted; /* it has said hello to a SOCKS proxy */
+        bool is_echoed;   /* what it says comes back */
+        bool is_slow;     /* it is a guest of the slow member */
 };
 
 static struct guest guests[GUESTS];
+static int slow_door = -1, slow_port; /* the member of an upstream that has no answer while is_holding */
+static int dead = -1, dead_port;      /* bound, and nobody listens there */
 static char packed[256], written[5000];
 static size_t packed_size;
 static int file = -1; /* a body */
 static SSL_CTX *server_tls;
 static weir_tls *trust;
-static bool is_secure;  /* all talk TLS */
+static bool is_secure;  /* the URLs are https */
 static bool is_holding; /* /held has no answer for now */
 
 static inline void
@@ -82,11 +91,14 @@ whole_request(const struct guest *guest)
         return size <= guest->size ? size : 0;
 }
 
+/* The target may be a whole URL: to a proxy. */
 static inline bool
 asks_for(const struct guest *guest, const char *path)
 {
         const char *target = memchr(guest->input, ' ', guest->size);
 
+        if (target && strncmp(target + 1, "http://127.0.0.1:", 17) == 0)
+                target += strcspn(target + 18, "/") + 17;
         return target && strncmp(target + 1, path, strlen(path)) == 0;
 }
 
@@ -110,6 +122,18 @@ answer(struct guest *guest)
                 return say_slowly(guest);
         if (asks_for(guest, "/held") && (is_holding || guest->held++ < HELD))
                 return false;
+        if (guest->is_slow && is_holding)
+                return false;
+        if (asks_for(guest, "/up")) {
+                say(guest, "HTTP/1.1 101 Go\r\nConnection: Upgrade\r\nUpgrade: echo\r\n\r\n");
+                guest->is_echoed = true;
+                return true;
+        }
+        if (strncmp(guest->input, "CONNECT ", 8) == 0) {
+                say(guest, "HTTP/1.1 200 OK\r\n\r\n");
+                guest->is_fresh = true;
+                return true;
+        }
         if (asks_for(guest, "/go"))
                 say(guest, "HTTP/1.1 302 Go\r\nLocation: /word\r\nContent-Length: 3\r\n\r\nsee");
         else if (asks_for(guest, "/gzip"))
@@ -133,6 +157,31 @@ leave(struct guest *guest)
         guest->fd = 0;
 }
 
+/* Begins TLS if that is what the client says next. */
+static inline void
+begin_tls(struct guest *guest)
+{
+        char first;
+        ssize_t got = guest->tls ? SSL_peek(guest->tls, &first, 1) : recv(guest->fd, &first, 1, MSG_DONTWAIT | MSG_PEEK);
+
+        if (got <= 0)
+                return;
+        guest->is_fresh = false;
+        if (first != 0x16)
+                return;
+        SSL *tls = SSL_new(server_tls);
+        if (guest->tls) {
+                BIO *outer = BIO_new(BIO_f_ssl());
+
+                BIO_set_ssl(outer, guest->tls, BIO_CLOSE);
+                SSL_set_bio(tls, outer, outer);
+        } else {
+                SSL_set_fd(tls, guest->fd);
+        }
+        SSL_set_accept_state(tls);
+        guest->tls = tls;
+}
+
 /* As recv; the handshake is a part of the first. */
 static inline ssize_t
 hear(struct guest *guest)
@@ -140,6 +189,9 @@ hear(struct guest *guest)
         char *to = guest->input + guest->size;
         size_t room = sizeof guest->input - guest->size;
 
+        ERR_clear_error();
+        if (guest->is_fresh)
+                begin_tls(guest);
         if (!guest->tls)
                 return recv(guest->fd, to, room, MSG_DONTWAIT);
         ERR_clear_error();
@@ -148,6 +200,32 @@ hear(struct guest *guest)
 
         errno = must_wait ? EAGAIN : EPROTO;
         return got > 0 ? got : -1;
+}
+
+static inline void
+forget(struct guest *guest, size_t size)
+{
+        guest->held = 0;
+        guest->size -= size;
+        memmove(guest->input, guest->input + size, guest->size);
+}
+
+/* SOCKS5: a greeting, then a request with an address of IPv4.  Returns whether something was answered. */
+static inline bool
+answer_socks(struct guest *guest)
+{
+        size_t size = guest->has_greeted ? 10 : 2 + (size_t)guest->input[1];
+
+        if (guest->size < 2 || guest->size < size)
+                return false;
+        if (guest->has_greeted)
+                say_bytes(guest, "\005\000\000\001\000\000\000\000\000\000", 10);
+        else
+                say_bytes(guest, "\005\000", 2);
+        guest->is_fresh = guest->has_greeted;
+        guest->has_greeted = true;
+        forget(guest, size);
+        return true;
 }
 
 static inline void
@@ -162,23 +240,21 @@ attend(struct guest *guest)
                 leave(guest);
                 return;
         }
-        while ((size = whole_request(guest)) && answer(guest)) {
-                guest->held = 0;
-                guest->size -= size;
-                memmove(guest->input, guest->input + size, guest->size);
+        if (guest->input[0] == 5 && answer_socks(guest))
+                return;
+        while (!guest->is_echoed && (size = whole_request(guest)) && answer(guest))
+                forget(guest, size);
+        if (guest->is_echoed && guest->size) {
+                say_bytes(guest, guest->input, guest->size);
+                guest->size = 0;
         }
 }
 
 static inline void
-welcome(struct guest *guest, int fd)
+welcome(struct guest *guest, int fd, bool is_slow)
 {
-        *guest = (struct guest){.fd = fd};
+        *guest = (struct guest){.fd = fd, .is_fresh = true, .is_slow = is_slow};
         CU_ASSERT_EQUAL(setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &(int){1}, sizeof(int)), 0);
-        if (!is_secure)
-                return;
-        guest->tls = SSL_new(server_tls);
-        SSL_set_fd(guest->tls, fd);
-        SSL_set_accept_state(guest->tls);
 }
 
 /* Serves all that is there now. */
@@ -189,7 +265,9 @@ serve(void)
 
         for (unsigned i = 0; i < GUESTS; i++) {
                 if (!guests[i].fd && (fd = accept4(listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK)) >= 0)
-                        welcome(&guests[i], fd);
+                        welcome(&guests[i], fd, false);
+                if (!guests[i].fd && (fd = accept4(slow_door, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK)) >= 0)
+                        welcome(&guests[i], fd, true);
                 if (guests[i].fd)
                         attend(&guests[i]);
         }
@@ -432,6 +510,168 @@ stream(void)
         note_begun(end, failed);
 }
 
+/* -- an upgrade: the head, a write, a read -- */
+
+static weir_stream *switched;
+
+static inline void
+see_echo(weir_task *read, void *context)
+{
+        struct note *note = context;
+        size_t size;
+        const char *data = weir_stream_data(read, &size);
+
+        note->is_response = true;
+        note->is_right = size == 4 && strncmp(data, "word", 4) == 0;
+        note_end(note, weir_task_status(read));
+}
+
+static inline void
+see_upgrade(weir_task *head, void *context)
+{
+        struct note *note = context, *next = NULL;
+
+        note->is_response = true;
+        note->code = weir_http_call_status(current);
+        note->is_right = note->code == 101;
+        switched = weir_task_status(head) == 0 ? weir_http_call_take_stream(current) : NULL;
+        if (switched) {
+                next = note_new("write to the stream");
+                push(weir_series_of(head), next, weir_stream_write_new(switched, "word", 4, see_task, next));
+        }
+        if (switched && !next->begun) { /* else nothing would come back */
+                next = note_new("read of the stream");
+                push(weir_series_of(head), next, weir_stream_read_new(switched, 4, 4, see_echo, next));
+        }
+        note_end(note, weir_task_status(head));
+}
+
+static inline void
+upgrade_is_over(weir_series *series, void *context)
+{
+        weir_stream_unref(switched);
+        switched = NULL;
+        series_is_over(series, context);
+}
+
+static inline void
+upgrade(void)
+{
+        struct note *end = note_new("series"), *note = note_new("head");
+        weir_series *series = weir_series_new(upgrade_is_over, end);
+
+        current = weir_http_call_new(client, "GET", place_of("/up"));
+        CU_ASSERT(current || errno == ENOMEM);
+        if (current)
+                (void)weir_http_call_set_upgrade(current, "echo");
+        push(series, note, weir_http_call_head_new(current, see_upgrade, note));
+        int failed = weir_series_start(series);
+        if (failed) {
+                if (!note->begun)
+                        note_begun(note, failed);
+                weir_http_call_unref(current);
+                current = NULL;
+        }
+        note_begun(end, failed);
+}
+
+/* -- an upstream -- */
+
+static weir_upstream *backend;
+
+static inline void
+add_member(int at, enum weir_member_tier tier)
+{
+        struct weir_member_config config = WEIR_MEMBER_CONFIG_DEFAULT;
+        char address[32];
+
+        config.tier = tier;
+        snprintf(address, sizeof address, "127.0.0.1:%d", at);
+        CU_ASSERT_EQUAL(weir_upstream_add(backend, address, &config), 0);
+}
+
+static inline void
+ask_backend(void)
+{
+        struct note *note = note_new("/word");
+
+        note_begun(note, weir_task_start(weir_client_request_new(client, "GET", "http://backend/word", see_response, note)));
+}
+
+/* Its members come from a name; the request follows. */
+static inline int
+localhost(const char *host, int family, weir_resolver_reply *reply, void *context)
+{
+        (void)host, (void)family, (void)context;
+        return weir_resolver_reply_add(reply, "127.0.0.1");
+}
+
+static inline void
+follow_and_ask(void)
+{
+        struct note *note = note_new("follow"), *asked = note_new("/word");
+        weir_series *series = weir_series_new(NULL, NULL);
+        char name[32];
+
+        snprintf(name, sizeof name, "backend.internal:%d", port);
+        push(series, note, weir_upstream_follow_new(backend, name, NULL, see_task, note));
+        push(series, asked, weir_client_request_new(client, "GET", "http://backend/word", see_response, asked));
+        int failed = weir_series_start(series);
+        if (failed) {
+                if (!note->begun)
+                        note_begun(note, failed);
+                if (!asked->begun)
+                        note_begun(asked, failed);
+        }
+}
+
+#define SLOW WEIR_SEC(1) /* requests to it last so long as a rule */
+
+static inline bool
+picks(int at)
+{
+        struct weir__picked picked;
+        char address[32];
+
+        snprintf(address, sizeof address, "127.0.0.1:%d", at);
+        CU_ASSERT_EQUAL_FATAL(weir__upstream_pick(backend, NULL, &picked, NULL), 0);
+        bool is = strcmp(weir__picked_address(&picked), address) == 0;
+        weir__upstream_report(backend, &picked, WEIR__OUTCOME_SUCCESS, SLOW);
+        return is;
+}
+
+enum members { NO_MEMBERS, SLOW_FIRST, DEAD_FIRST, OF_NAME };
+
+static inline void
+make_backend(enum members members)
+{
+        struct weir_upstream_config config = WEIR_UPSTREAM_CONFIG_DEFAULT;
+        struct weir_resolver_config names = WEIR_RESOLVER_CONFIG_DEFAULT;
+
+        if (members == NO_MEMBERS)
+                return;
+        config.policy = WEIR_UPSTREAM_ROUND_ROBIN;
+        config.hedge_percent = 50;
+        config.failures_in_row = 1;
+        names.answer = localhost;
+        CU_ASSERT_EQUAL(weir_resolver_configure(&names), 0);
+        backend = weir_upstream_new("backend", &config);
+        CU_ASSERT_PTR_NOT_NULL_FATAL(backend);
+        if (members == SLOW_FIRST) {
+                add_member(slow_port, WEIR_MEMBER_MAIN);
+                add_member(port, WEIR_MEMBER_MAIN);
+                weir_test_pass(WEIR_SEC(2));
+                for (int i = 0; i < 200 || !picks(port); i++) /* it learns what is slow; the slow one is the next */
+                        continue;
+                for (int i = 0; i < 200; i++)
+                        (void)picks(port);
+        }
+        if (members == DEAD_FIRST) {
+                add_member(dead_port, WEIR_MEMBER_MAIN);
+                add_member(port, WEIR_MEMBER_BACKUP);
+        }
+}
+
 /* -- scenarios -- */
 
 struct scenario {
@@ -441,6 +681,9 @@ struct scenario {
         unsigned connections; /* 0: the default */
         bool is_secure;       /* by TLS */
         bool is_late;         /* the limit of the second request passes while it waits */
+        const char *proxy;    /* its scheme; NULL: none */
+        enum members members; /* of the upstream `backend` */
+        int also;             /* a status that a fault may lead to as well */
 };
 
 static const struct scenario scenarios[] = {
@@ -462,6 +705,19 @@ static const struct scenario scenarios[] = {
         {.name = "stream, TLS", .start = stream, .is_secure = true},
         {.name = "queue", .start = get_in_queue, .connections = 1},
         {.name = "late in queue", .start = get_in_queue, .connections = 1, .is_late = true},
+        {.name = "upgrade", .start = upgrade},
+        {.name = "upgrade, TLS", .start = upgrade, .is_secure = true},
+        {.name = "relay", .start = get_word, .proxy = "http"},
+        {.name = "relay, TLS to the proxy", .start = get_word, .proxy = "https"},
+        {.name = "CONNECT, TLS", .start = get_word, .proxy = "http", .is_secure = true},
+        {.name = "CONNECT, upgrade", .start = upgrade, .proxy = "http"},
+        {.name = "CONNECT, TLS in TLS", .start = get_word, .proxy = "https", .is_secure = true},
+        {.name = "CONNECT, stream, TLS in TLS", .start = stream, .proxy = "https", .is_secure = true},
+        {.name = "SOCKS5", .start = get_word, .proxy = "socks5"},
+        {.name = "SOCKS5, TLS", .start = post_word, .proxy = "socks5", .is_secure = true},
+        {.name = "hedge", .start = ask_backend, .members = SLOW_FIRST},
+        {.name = "another member", .start = ask_backend, .members = DEAD_FIRST, .also = -ECONNREFUSED},
+        {.name = "members of a name", .start = follow_and_ask, .members = OF_NAME, .also = -ENETUNREACH},
 };
 
 #define SCENARIOS (sizeof scenarios / sizeof *scenarios)
@@ -500,7 +756,7 @@ play(const struct scenario *scenario)
         int64_t began = weir_test_now();
         unsigned rounds = 0;
 
-        is_holding = scenario->is_late;
+        is_holding = scenario->is_late || scenario->members == SLOW_FIRST;
         atomic_store(&note_count, 0);
         atomic_store(&open_notes, 1);
         CU_ASSERT_EQUAL(weir_task_start(weir_timer_new(WEIR_NSEC(1), begin_on_worker, (void *)scenario)), 0);
@@ -509,9 +765,9 @@ play(const struct scenario *scenario)
         for (; atomic_load(&open_notes); rounds++) {
                 settle();
                 serve();
-                if (scenario->is_late && rounds == HELD)
+                if (is_holding && rounds == HELD)
                         weir_test_pass(WEIR_SEC(6));
-                if (rounds > HELD)
+                if (rounds > (scenario->members ? 3 * HELD : HELD))
                         is_holding = false;
                 if (weir_test_now() - began > WEIR_TEST_PATIENCE) {
                         fprintf(stderr, "\n  %s: a callback does not come\n", scenario->name);
@@ -521,6 +777,14 @@ play(const struct scenario *scenario)
                 }
         }
         settle();
+        if (!arm && scenario->members == SLOW_FIRST)
+                CU_ASSERT_TRUE(is_holding); /* the other member has answered */
+        if (!arm && scenario->members == DEAD_FIRST) {
+                struct weir_member_info info = {.size = sizeof info};
+
+                CU_ASSERT_EQUAL(weir_upstream_member(backend, 0, &info), 0);
+                CU_ASSERT_EQUAL(info.failures, 1);
+        }
 }
 
 /* A request that nothing disturbs. */
@@ -549,7 +813,15 @@ scenarios_begin(void)
         file = memfd_create("body", MFD_CLOEXEC);
         CU_ASSERT_EQUAL(write(file, written, sizeof written), (ssize_t)sizeof written);
         listener = http_peer_listen(&port);
+        slow_door = http_peer_listen(&slow_port);
         CU_ASSERT_EQUAL(fcntl(listener, F_SETFL, O_NONBLOCK), 0);
+        CU_ASSERT_EQUAL(fcntl(slow_door, F_SETFL, O_NONBLOCK), 0);
+        struct sockaddr_in at = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+        socklen_t size = sizeof at;
+        dead = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+        CU_ASSERT_EQUAL_FATAL(bind(dead, (struct sockaddr *)&at, size), 0);
+        CU_ASSERT_EQUAL_FATAL(getsockname(dead, (struct sockaddr *)&at, &size), 0);
+        dead_port = ntohs(at.sin_port);
 }
 
 static inline void
@@ -557,7 +829,10 @@ scenarios_end(void)
 {
         weir_test_end();
         serve();
+        CU_ASSERT_EQUAL(weir_resolver_configure(NULL), 0);
         close(listener);
+        close(slow_door);
+        close(dead);
         close(file);
         weir_tls_unref(trust);
         SSL_CTX_free(server_tls);
@@ -571,12 +846,19 @@ client_begin(const struct scenario *scenario)
         struct weir_client_config config = WEIR_CLIENT_CONFIG_DEFAULT;
         weir_cookie_jar *jar = weir_cookie_jar_new();
 
+        char proxy[64];
+
         is_secure = scenario->is_secure;
         config.cookies = jar;
-        config.tls = trust;
+        config.tls = config.proxy_tls = trust;
+        if (scenario->proxy) {
+                snprintf(proxy, sizeof proxy, "%s://127.0.0.1:%d", scenario->proxy, port);
+                config.proxy = proxy;
+        }
         config.connections = scenario->connections;
         client = weir_client_new(&config);
         CU_ASSERT_PTR_NOT_NULL_FATAL(client);
+        make_backend(scenario->members);
         arm = NULL;
         if (scenario->is_kept)
                 CU_ASSERT_TRUE(works());
@@ -590,6 +872,9 @@ client_end(weir_cookie_jar *jar)
         weir_client_unref(client);
         weir_cookie_jar_unref(jar);
         client = NULL;
+        weir_upstream_unref(backend);
+        backend = NULL;
+        CU_ASSERT_PTR_NULL(weir_upstream_find("backend")); /* no request has kept it */
         for (unsigned i = 0; i < 3; i++) {
                 settle();
                 serve();

@@ -37,7 +37,7 @@ ssize_t __wrap_recvfrom(int fd, void *data, size_t size, int flags, struct socka
 int __wrap_epoll_ctl(int epoll_fd, int operation, int fd, struct epoll_event *event);
 int __wrap_timerfd_create(int clock, int flags);
 
-enum { MEMORY, SOCKET, CONNECT, SEND, RECEIVE, EPOLL, TIMER, KINDS };
+enum { MEMORY, SOCKET, CONNECT, SEND, RECEIVE, EPOLL, EPOLL_CHANGE, EPOLL_FORGET, TIMER, KINDS };
 
 static _Atomic int kind = -1, error;
 static _Atomic int64_t left = -1, blocks;
@@ -126,7 +126,9 @@ __wrap_recvfrom(int fd, void *data, size_t size, int flags, struct sockaddr *fro
 int
 __wrap_epoll_ctl(int epoll_fd, int operation, int fd, struct epoll_event *event)
 {
-        return operation == EPOLL_CTL_ADD && fails(EPOLL) ? -1 : __real_epoll_ctl(epoll_fd, operation, fd, event);
+        int what = operation == EPOLL_CTL_ADD ? EPOLL : operation == EPOLL_CTL_MOD ? EPOLL_CHANGE : EPOLL_FORGET;
+
+        return fails(what) ? -1 : __real_epoll_ctl(epoll_fd, operation, fd, event);
 }
 
 int
@@ -239,6 +241,8 @@ each_call_may_fail(void)
         try_each(RECEIVE, ECONNREFUSED, 100, -EAGAIN, -EIO);
         try_each(RECEIVE, ENOMEM, 100, -EAGAIN, -EIO);
         try_each(EPOLL, ENOSPC, 100, -ENOSPC, -EAGAIN);
+        try_each(EPOLL_CHANGE, ENOMEM, 100, -EAGAIN, -EAGAIN); /* what it would have told is asked for again */
+        try_each(EPOLL_FORGET, ENOENT, 100, 0, 0);             /* the close takes it away */
         try_each(TIMER, EMFILE, 100, -EMFILE, -EMFILE);
         dns_stop();
 }
