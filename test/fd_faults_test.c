@@ -134,6 +134,45 @@ a_wait_that_epoll_refuses_says_so_and_the_next_one_works(void)
         end();
 }
 
+/* Epoll watches it on.  What it reports reaches nobody, and the next object has the descriptor for itself. */
+static void
+a_descriptor_that_epoll_does_not_let_go_is_watched_anew(void)
+{
+        static const int errors[] = {ENOENT, ENOMEM, EBADF};
+
+        begin();
+        for (size_t i = 0; i < sizeof errors / sizeof *errors; i++) {
+                struct weir_test_record first = {0}, next = {0}, other = {0};
+                char byte;
+
+                weir_fd *fd = weir_fd_new(ends[0]);
+                put();
+                start_readable(fd, &first);
+                weir_test_pass(0);
+                WEIR_TEST_CALLED(&first, 0);
+                fail_next(EPOLL_CTL_DEL, errors[i]);
+                weir_fd_forget(fd);
+                CU_ASSERT_EQUAL(control_fault, 0);
+                weir_test_pass(0);
+                CU_ASSERT_EQUAL(read(ends[0], &byte, 1), 1);
+                fd = weir_fd_new(ends[0]);
+                start_readable(fd, &next);
+                weir_test_pass(0);
+                CU_ASSERT_EQUAL(next.calls, 0);
+                put();
+                weir_test_pass(0);
+                WEIR_TEST_CALLED(&next, 0);
+                CU_ASSERT_EQUAL(read(ends[0], &byte, 1), 1);
+                weir_fd *twice = weir_fd_new(ends[0]); /* that of another one is not taken away */
+                start_readable(twice, &other);
+                weir_test_pass(0);
+                WEIR_TEST_CALLED(&other, -EEXIST);
+                weir_fd_forget(twice);
+                weir_fd_forget(fd);
+        }
+        end();
+}
+
 /* Two tasks wait for different events.  One comes, and the owner has to ask for the other once more. */
 static void
 a_task_that_cannot_be_waited_for_any_more_ends(void)
@@ -515,6 +554,7 @@ main(void)
 {
         static const struct weir_test tests[] = {
                 WEIR_TEST(a_wait_that_epoll_refuses_says_so_and_the_next_one_works),
+                WEIR_TEST(a_descriptor_that_epoll_does_not_let_go_is_watched_anew),
                 WEIR_TEST(a_task_that_cannot_be_waited_for_any_more_ends),
                 WEIR_TEST(shortage_of_memory_is_reported),
                 WEIR_TEST(files_and_closed_numbers_are_refused_by_the_first_wait),

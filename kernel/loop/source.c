@@ -91,6 +91,8 @@ weir__source_add(struct weir__poller *poller, struct weir__source *source, uint3
                 return failed;
         struct weir__source_slot *slot = &poller->slots[poller->free_slot];
         failed = weir__sources_register(poller, source->fd, events, data_of(poller, poller->free_slot));
+        if (failed == -EEXIST && !weir__source_of_number(poller, source->fd)) /* what is left of one that was withdrawn */
+                failed = control(poller, EPOLL_CTL_MOD, source->fd, events, data_of(poller, poller->free_slot));
         if (failed)
                 return failed;
         if ((uint32_t)source->fd >= poller->number_count && grow_numbers(poller, (uint32_t)source->fd) != 0) {
