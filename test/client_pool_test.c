@@ -581,6 +581,64 @@ a_client_without_users_closes_its_connections(void)
         end();
 }
 
+/* -- descriptors -- */
+
+/* From now on there is none, but for those that are closed.  Returns what was allowed. */
+static struct rlimit
+take_descriptors(void)
+{
+        struct rlimit before, now;
+        int next = dup(0);
+
+        close(next);
+        CU_ASSERT_EQUAL(getrlimit(RLIMIT_NOFILE, &before), 0);
+        now = before;
+        now.rlim_cur = (rlim_t)next;
+        CU_ASSERT_EQUAL(setrlimit(RLIMIT_NOFILE, &now), 0);
+        return before;
+}
+
+/* A program that asks many servers has an idle connection to each of them. */
+static void
+idle_connections_make_room_for_others(void)
+{
+        struct seen first = {0}, none = {0}, seen = {0};
+        struct http_peer idle;
+        int other_port, other = http_peer_listen(&other_port), own_port;
+
+        begin(NULL);
+        own_port = port;
+        for (int i = 0; i < 2; i++) {
+                struct rlimit before = take_descriptors();
+
+                port = other_port;
+                get("/", i ? &seen : &none);
+                settle();
+                CU_ASSERT_EQUAL(setrlimit(RLIMIT_NOFILE, &before), 0);
+                port = own_port;
+                if (i == 0) { /* nothing can be closed */
+                        SEES(none, -EMFILE, 0, "");
+                        HAS(none.problem, "Too many open files");
+                        get("/", &first);
+                        (void)http_peer_accept(&idle, listener, NULL);
+                        (void)http_peer_request(&idle);
+                        http_peer_send(&idle, OK_WORD);
+                        settle();
+                        SEES(first, 0, 200, "word");
+                        CU_ASSERT_EQUAL(stats().idle, 1);
+                }
+        }
+        CU_ASSERT_STRING_EQUAL(http_peer_ends(&idle), "<end>");
+        (void)http_peer_accept(&peer, other, NULL);
+        (void)http_peer_request(&peer);
+        http_peer_send(&peer, OK_WORD);
+        settle();
+        SEES(seen, 0, 200, "word");
+        CU_ASSERT_EQUAL(stats().connections, 1);
+        end();
+        close(other);
+}
+
 int
 main(void)
 {
@@ -601,6 +659,7 @@ main(void)
                 WEIR_TEST(others_are_not_replayed),
                 WEIR_TEST(idle_connections_are_closed_when_asked),
                 WEIR_TEST(a_connection_that_was_granted_in_vain_is_closed_too),
+                WEIR_TEST(idle_connections_make_room_for_others),
                 WEIR_TEST(a_client_ends_behind_its_requests),
                 WEIR_TEST(a_client_without_users_closes_its_connections),
         };

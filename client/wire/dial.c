@@ -24,12 +24,16 @@
 
 enum phase { PHASE_CONNECT, PHASE_TUNNEL, PHASE_HANDSHAKE };
 
+#define TRIES 3 /* while descriptors run out */
+
 struct dial {
         struct weir__link link;      /* in the branch's dials */
         struct weir__branch *branch; /* with a reference to the origin */
         struct weir_series *series;  /* a reference */
         struct weir__work work;
         uint64_t ticket;
+        uint8_t tries;
+        unsigned turns; /* of pollers that are to have one before it begins again */
 
         /* The series', then the owner's. */
         struct weir_stream *stream;
@@ -189,9 +193,8 @@ dial_free(struct dial *dial)
 }
 
 static void
-run(struct weir__work *work)
+finish(struct dial *dial)
 {
-        struct dial *dial = weir__container_of(work, struct dial, work);
         struct weir__branch *branch = dial->branch;
         int failed = dial->status;
         struct weir__wire *wire = failed ? NULL : weir__wire_new(branch, dial->stream, &failed);
@@ -210,7 +213,7 @@ run(struct weir__work *work)
         dial_free(dial);
 }
 
-static const struct weir__work_ops dial_ops = {.run = run};
+static const struct weir__work_ops dial_ops;
 
 /* With the default settings of TLS if `tls` is NULL. */
 static weir_task *
@@ -277,6 +280,73 @@ start(struct dial *dial)
         dial->series = weir_series_ref(series);
         return weir_series_start(series);
 }
+
+/* -- while descriptors run out -- */
+
+static void run_again(struct weir__work *work);
+
+static const struct weir__work_ops again_ops = {.run = run_again};
+
+static void
+begin_again(struct dial *dial)
+{
+        weir_series_unref(dial->series);
+        dial->series = NULL;
+        dial->work.ops = &dial_ops;
+        dial->status = 0;
+        free(dial->problem);
+        dial->problem = NULL;
+        dial->stage = WEIR__CONNECT_RESOLVING;
+        int failed = start(dial);
+        if (failed) {
+                dial->status = failed;
+                finish(dial);
+        }
+}
+
+/* Each poller has closed what it was asked to before it gets to this. */
+static void
+run_again(struct weir__work *work)
+{
+        struct dial *dial = weir__container_of(work, struct dial, work);
+        unsigned turn = dial->turns;
+
+        if (turn == 0) {
+                begin_again(dial);
+                return;
+        }
+        dial->turns--;
+        weir__deliver(weir__poller_at((dial->branch->poller + turn - 1) % weir__pollers_count()), &dial->work);
+}
+
+/* Connections that nobody uses may have the descriptors: a program that asks many servers has one for each of them. */
+static bool
+makes_room(struct dial *dial)
+{
+        struct weir__origin *origin = dial->branch->origin;
+
+        if ((dial->status != -EMFILE && dial->status != -ENFILE) || ++dial->tries == TRIES || weir__phase_is_stopping() ||
+            !atomic_load(&origin->waiting))
+                return false;
+        weir_client_close_idle(origin->client);
+        dial->work.ops = &again_ops;
+        dial->turns = 2 * weir__pollers_count();
+        run_again(&dial->work);
+        return true;
+}
+
+static void
+run(struct weir__work *work)
+{
+        struct dial *dial = weir__container_of(work, struct dial, work);
+
+        if (!makes_room(dial))
+                finish(dial);
+}
+
+static const struct weir__work_ops dial_ops = {.run = run};
+
+/* -- from outside -- */
 
 int
 weir__client_dial(struct weir__branch *branch, uint64_t ticket)
