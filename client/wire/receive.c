@@ -72,7 +72,7 @@ static ssize_t
 take_head(struct weir__wire *wire, const char *data, size_t size)
 {
         struct weir__http_call *call = wire->call;
-        const struct weir__gate_limits limits = {LINE_MAX_SIZE, call->max_head, FIELDS_MAX};
+        const struct weir__gate_limits limits = {LINE_MAX_SIZE, call->max_head - wire->interim, FIELDS_MAX};
         size_t head_size;
         int verdict = weir__gate_feed(&wire->gate, &limits, data, size, &head_size);
 
