@@ -172,13 +172,13 @@ names_without_addresses_have_codes_of_their_own(void)
         dns_start();
         names.mode = WEIR_RESOLVER_DNS;
         names.servers = dns.servers;
-        names.timeout = WEIR_MSEC(50);
         names.tries = 1;
-        CU_ASSERT_EQUAL(weir_resolver_configure(&names), 0);
         begin(NULL);
         for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
                 struct seen seen = {0};
 
+                names.timeout = rows[i].status == -EAGAIN ? WEIR_MSEC(50) : WEIR_SEC(100); /* only silence is waited for */
+                CU_ASSERT_EQUAL(weir_resolver_configure(&names), 0);
                 start(weir_client_request_new(client, "GET", rows[i].url, see, &seen));
                 WEIR_TEST_EVENTUALLY((settle(), seen.calls));
                 SEES(seen, rows[i].status, 0, "");
