@@ -1,4 +1,4 @@
-/* test/client_call_test.c: calls, whose bodies stream, on the virtual clock: their limits, their ends, and programs that leave. */
+/* test/client_call_test.c: calls, whose bodies stream, on the virtual clock: limits, ends, and programs that leave. */
 #include <weir/http_call.h>
 #include <weir/upstream.h>
 

@@ -1,7 +1,7 @@
-/* test/client_mixed_storm_test.c: a storm of all that a client does, over all ways to a server: plain, TLS, proxies of three kinds,
+/* test/client_mixed_storm_test.c: a storm of all that a client does, over all ways to a server: plain, TLS, three kinds of proxies,
  * names, an upstream with hedges, bodies that stream, upgrades.  Cancels come in each stage, and the servers misbehave at random.
  *
- * Each callback runs once, and nothing is left: no descriptor, no block, no waiter.  The last round ends in a shutdown. */
+ * Each callback runs once, and nothing is left: no descriptor, no block, no waiter.  The last rounds end in a shutdown. */
 #include <netinet/tcp.h>
 #include <openssl/err.h>
 #include <poll.h>
