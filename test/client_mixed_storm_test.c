@@ -1,4 +1,4 @@
-/* test/client_mixed_storm_test.c: a storm of all that a client does, over all ways to a server: plain, TLS, three kinds of proxies,
+/* test/client_mixed_storm_test.c: a storm of all that a client does, over all ways to a server: plain, TLS, three kinds of proxy,
  * names, an upstream with hedges, bodies that stream, upgrades.  Cancels come in each stage, and the servers misbehave at random.
  *
  * Each callback runs once, and nothing is left: no descriptor, no block, no waiter.  The last rounds end in a shutdown. */

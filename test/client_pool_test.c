@@ -629,6 +629,7 @@ idle_connections_make_room_for_others(void)
                 }
         }
         CU_ASSERT_STRING_EQUAL(http_peer_ends(&idle), "<end>");
+        http_peer_close(&idle);
         (void)http_peer_accept(&peer, other, NULL);
         (void)http_peer_request(&peer);
         http_peer_send(&peer, OK_WORD);
