@@ -411,6 +411,28 @@ only_the_last_time_limit_counts(void)
         end();
 }
 
+static void
+set_past_limit(void *unused)
+{
+        (void)unused;
+        CU_ASSERT_TRUE(weir__transport_set_limit(&talk.transport, 0, 1));
+}
+
+/* The alarm would come a second time, perhaps when the transport is gone. */
+static void
+an_alarm_on_its_way_is_not_set_again(void)
+{
+        begin();
+        weir_test_act(WEIR_SEC(10), set_past_limit, NULL); /* before the work of the alarm, which is due then, too */
+        talk.limit = WEIR_SEC(10);
+        on_worker(set_limit, NULL);
+        weir_test_pass(WEIR_SEC(10));
+        CU_ASSERT_EQUAL(talk.time_is_up, 1);
+        weir_test_pass(WEIR_SEC(10));
+        CU_ASSERT_EQUAL(talk.time_is_up, 1);
+        end();
+}
+
 /* -- the end -- */
 
 static void
@@ -526,6 +548,7 @@ main(void)
                 WEIR_TEST(a_full_socket_cuts_gathered_pieces_anywhere),
                 WEIR_TEST(a_file_that_became_shorter_is_an_error),
                 WEIR_TEST(only_the_last_time_limit_counts),
+                WEIR_TEST(an_alarm_on_its_way_is_not_set_again),
                 WEIR_TEST(a_transport_that_closes_in_its_own_operation_is_freed_later),
                 WEIR_TEST(a_requeued_transport_is_freed_when_its_turn_has_come),
                 WEIR_TEST(a_time_limit_does_not_outlive_the_close),
