@@ -46,7 +46,7 @@ weir__transport_set_limit(struct weir__transport *transport, weir_nsec now, weir
         limit->expires_at = duration == WEIR_FOREVER ? WEIR_FOREVER : weir__clock_after(now, duration);
         if (limit->expires_at == WEIR_FOREVER || (transport->is_alarm_set && limit->expires_at >= limit->alarm.node.deadline))
                 return true;
-        /* One that is due comes by itself.  Its work may be on its way: to set it then would leave it in the queue behind that. */
+        /* One that is due comes by itself.  Its work may be on its way: set then, it would stay in the queue behind that. */
         if (transport->is_alarm_set && limit->alarm.node.deadline <= weir__clock_now())
                 return true;
         transport->is_alarm_set |= weir__alarm_set(weir__transport_poller(transport), &limit->alarm, limit->expires_at);
