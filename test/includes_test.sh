@@ -11,7 +11,7 @@ allowed() {
         case $1 in
         kernel) echo 'kernel/.*|weir/(export|time|clock|log|stats|runtime|trace)\.h' ;;
         protocol) echo 'protocol/.*|kernel/calendar/calendar\.h|weir/(export|time|http_cookie|url)\.h' ;;
-        factory) echo '(factory|kernel|protocol)/.*|weir/(export|time|runtime|task|series|parallel|graph|race|flow|retry|timer|ticker|waitgroup|clock|stats|go|counter|mailbox|conditional|channel|select|guard|rate|semaphore|signal|pool|barrier|promise|watch|topic|debug|trace|metrics)\.h' ;;
+        factory) echo '(factory|kernel|protocol)/.*|weir/(export|time|runtime|task|series|parallel|graph|race|flow|retry|timer|ticker|waitgroup|clock|stats|go|counter|mailbox|conditional|channel|select|guard|rate|semaphore|signal|pool|barrier|promise|watch|topic|debug|trace|metrics|fiber)\.h' ;;
         io) echo '(io|factory|kernel)/.*|weir/(export|time|runtime|task|series|fd|go|loop|file|process)\.h' ;;
         net) echo '(net|io|factory|kernel)/.*|protocol/field/peer\.h|weir/.*' ;;
         client) echo '(client|net|io|factory|kernel|protocol)/.*|weir/.*' ;;
@@ -25,8 +25,8 @@ allowed() {
 # The rooms within a room, the lowest first: a file includes those of its own and of lower ones.
 rooms_of() {
         case $1 in
-        kernel) echo 'base data queue calendar memory observe loop tls socket worker sched executor runtime' ;;
-        factory) echo 'names task timer sync flow graph channel inspect' ;;
+        kernel) echo 'base data queue calendar memory observe stack loop tls socket worker sched executor runtime' ;;
+        factory) echo 'names task timer sync flow graph channel fiber inspect' ;;
         io) echo 'base file process' ;;
         protocol) echo 'text route message field coding' ;;
         net) echo 'transport datagram upstream resolve stream connect listen serve protocol' ;;

@@ -11,6 +11,7 @@
 #include <weir/debug.h>
 #include <weir/export.h>
 #include <weir/fd.h>
+#include <weir/fiber.h>
 #include <weir/file.h>
 #include <weir/flow.h>
 #include <weir/go.h>

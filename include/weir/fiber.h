@@ -1,0 +1,180 @@
+/* weir/fiber.h: flows written as they are read.
+ *
+ * A fiber is a task whose work is a function on a stack of its own.  The function awaits other
+ * tasks, one after the other, and goes on with their results:
+ *
+ *     static int
+ *     fetch(void *context)
+ *     {
+ *             weir_task *get = weir_http_get_new("http://127.0.0.1:8080/", NULL, NULL);
+ *             int err = weir_await(get);        other work runs meanwhile on this thread
+ *
+ *             if (!err)
+ *                     err = weir_fiber_sleep(WEIR_SEC(1));
+ *             return err;                       the status of the fiber
+ *     }
+ *
+ *     int err = weir_task_run(weir_fiber_new(fetch, NULL, NULL));
+ *
+ * A fiber is a task like any other: it stands in series, parallels, races and graphs, under retries
+ * and timeouts.  What it awaits runs within the fiber's series.  So a cancel, a deadline and a
+ * shutdown that end the fiber also end what it awaits.  After that each await of the fiber returns
+ * -ECANCELED, -ETIMEDOUT or -ESHUTDOWN at once, until the function returns.
+ *
+ * Between two awaits a fiber runs as a callback does: on a worker, or on a thread of the executor
+ * after a function.  It must not block there, or it announces that by weir_blocking_begin, and ends
+ * the announcement before the next await.  It may go on on another thread after each await.  So it
+ * holds no mutex of the system over an await, and keeps no address of a thread-local variable.  This
+ * header replaces errno by a call that finds the errno of the present thread. */
+#ifndef WEIR_FIBER_H
+#define WEIR_FIBER_H
+
+#include <errno.h>
+#include <stdbool.h>
+
+#include <weir/channel.h>
+#include <weir/go.h>
+#include <weir/guard.h>
+#include <weir/task.h>
+#include <weir/time.h>
+
+WEIR_BEGIN
+
+/* The function of a fiber.  Its result is the status of the fiber: 0, or a negative errno. */
+typedef int weir_fiber_fn(void *context);
+
+/* Makes a fiber.  `name` is shown in dumps, traces and messages; it is not copied.  weir_fiber_new
+ * gives the name of the function.
+ *
+ * The stack is taken when the fiber begins, and given back when the function has returned.
+ *
+ * Owner:   the caller, until the task is consumed.
+ * Result:  NULL when out of memory; every consumer accepts NULL.  Without a function the task
+ *          reports -EINVAL when it is started or pushed.  The task's status: what the function has
+ *          returned; -ERANGE, if that was above 0; -ECANCELED, -ETIMEDOUT or -ESHUTDOWN, if the
+ *          fiber ended early and the function has returned 0 or was not called; -ENOMEM or -EAGAIN
+ *          when there was no stack.
+ * Threads: any. */
+WEIR_API weir_task *weir_fiber_new_as(const char *name, weir_fiber_fn *function, weir_task_fn *done, void *context);
+#define weir_fiber_new(function, done, context) weir_fiber_new_as(#function, function, done, context)
+
+/* Inside the callback of a task, as the last thing that it does: the rest of the callback is a
+ * fiber.  It runs in the series of the task, before all that is queued there.  In the handler of a
+ * server the series is the exchange's: the reply waits for the fiber, which may use the exchange.
+ *
+ * Owner:   the task stays borrowed; an exchange as long as the fiber runs.
+ * Result:  0; -ENOMEM; -EINVAL without a function; an error of weir_series_push.  Then the function
+ *          is not called.
+ * Threads: inside the callback of the task. */
+WEIR_API int weir_fiber_begin_as(const char *name, weir_task *task, weir_fiber_fn *function, void *context);
+#define weir_fiber_begin(task, function, context) weir_fiber_begin_as(#function, task, function, context)
+
+/* Awaits a task: starts it within the fiber's series, and returns at its end, behind its callback.
+ * What that callback has pushed into its series runs before the next task that the fiber awaits.
+ * Of a ticker the end is awaited, and not a tick.
+ *
+ * On a thread of the program it is weir_task_run.
+ *
+ * Owner:   consumes the task, also on failure.  In a fiber it is borrowed until the next await, or
+ *          until the fiber ends, so its results can be read; also after a failure.  NULL is not.
+ * Result:  the status of the task; -ENOMEM for NULL; the error that the task was made with;
+ *          -ECANCELED, -ETIMEDOUT or -ESHUTDOWN when the fiber ends early: then the task was not
+ *          started, or it has ended early.  -EDEADLK in a callback, where nothing can be awaited:
+ *          the task is dismissed.
+ * Threads: any; in a fiber, outside of weir_blocking_begin and weir_blocking_end. */
+WEIR_API int weir_await(weir_task *task);
+
+/* Awaits a task for at most `limit`.  When the limit comes the task ends early, as by the deadline
+ * of its series; the fiber goes on.  With a limit of 0 or less that is at once.
+ *
+ * Owner:   as for weir_await.
+ * Result:  as for weir_await; -ETIMEDOUT at the limit.
+ * Units:   nanoseconds.
+ * Threads: a fiber; elsewhere -EDEADLK, and the task is dismissed. */
+WEIR_API int weir_await_within(weir_task *task, weir_nsec limit);
+
+/* Sleeps.
+ *
+ * Result:  0; -ECANCELED, -ETIMEDOUT or -ESHUTDOWN when the fiber ends early; -EDEADLK outside of a
+ *          fiber.
+ * Units:   nanoseconds.
+ * Threads: a fiber. */
+WEIR_API int weir_fiber_sleep(weir_nsec duration);
+
+/* Lets other work of this worker run first.
+ *
+ * Result:  as for weir_fiber_sleep.
+ * Threads: a fiber. */
+WEIR_API int weir_fiber_yield(void);
+
+/* Receives a message from a channel, or sends one, and waits as long as that takes: as
+ * weir_channel_receive_new and weir_channel_send_new do, without a task.
+ *
+ * Owner:   receive: the caller, the message.  send: the channel, the message, if the result is 0;
+ *          else it is the caller's still.
+ * Result:  0; -EPIPE when the channel is closed, and for receive also empty; -ENOMEM; -ENOMEM for a
+ *          NULL channel; -ECHILD in a forked child; -ECANCELED, -ETIMEDOUT or -ESHUTDOWN when the
+ *          fiber ends early; -EDEADLK outside of a fiber.
+ * Threads: a fiber. */
+WEIR_API int weir_fiber_receive(weir_channel *channel, void **message);
+WEIR_API int weir_fiber_send(weir_channel *channel, void *message);
+
+/* Acquires a guard for the fiber, which holds it until weir_fiber_release or until the fiber ends.
+ *
+ * Result:  acquire: the status of weir_guard_acquire_new; -EDEADLK also outside of a fiber.
+ *          release: as weir_guard_release; -EDEADLK outside of a fiber.
+ * Threads: a fiber. */
+WEIR_API int weir_fiber_acquire(weir_guard *guard);
+WEIR_API int weir_fiber_release(weir_guard *guard);
+
+/* Runs a function on the executor and awaits its end.
+ *
+ * Result:  0, or the status of weir_go_fail; as weir_go_new.
+ * Threads: a fiber; on a thread of the program the function runs on the executor, too. */
+WEIR_API int weir_fiber_go(weir_go_fn *function, void *context);
+
+/* The series of the fiber: what it awaits runs in it.  By it the fiber gets a name, a deadline, and
+ * a look at its status; by its name the fiber can be cancelled.
+ *
+ * Owner:   borrowed until the function returns; weir_series_ref keeps it.
+ * Result:  NULL outside of a fiber.
+ * Threads: a fiber. */
+WEIR_API weir_series *weir_fiber_series(void);
+
+/* Between shield(true) and shield(false) the awaits of the fiber ignore its cancel and its deadline:
+ * for what must be cleaned up.  A shutdown they do not ignore.  Shields may be nested.
+ *
+ * Result:  0; -ENOMEM: there is no shield; -EDEADLK outside of a fiber, and for an end without a
+ *          begin.
+ * Threads: a fiber. */
+WEIR_API int weir_fiber_shield(bool on);
+
+/* Whether this is a fiber. */
+WEIR_API bool weir_fiber_is_running(void);
+
+/* Where errno is on the thread that runs now.  Unlike the function of the C library it is not
+ * declared as one whose result stays the same, so the compiler asks again after an await.
+ *
+ * Result:  never NULL.
+ * Threads: any. */
+WEIR_API int *weir_errno_location(void);
+#undef errno
+#define errno (*weir_errno_location())
+
+/* Statistics of fibers and their stacks. */
+struct weir_fiber_stats {
+        size_t running;      /* fibers that have begun and not ended */
+        size_t stacks;       /* stacks there are, in use and free ones */
+        size_t stack_size;   /* usable bytes of each */
+        size_t stacks_most;  /* the limit of the kernel without guard installation; 0: there is none */
+};
+
+/* Fills in the statistics.
+ *
+ * Result:  0; -EINVAL for NULL.
+ * Threads: any. */
+WEIR_API int weir_fiber_stats(struct weir_fiber_stats *stats);
+
+WEIR_END
+
+#endif
