@@ -161,6 +161,7 @@ static const struct {
         [WEIR__ACT_GRAPH_STOP_ON_FAILURE >> 2] = {"weir_graph_stop_on_failure", "changed"},
         [WEIR__ACT_START_WAITED >> 2] = {"weir_task_start_waited", "started"},
         [WEIR__ACT_SERIES_START_WAITED >> 2] = {"weir_series_start_waited", "started"},
+        [WEIR__ACT_AWAIT >> 2] = {"weir_await", "awaited"},
 };
 
 _Static_assert(WEIR__ACTS <= 64, "an act has six bits of the flags of a task");

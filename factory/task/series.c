@@ -366,6 +366,11 @@ weir__series_forget(struct weir_series *series, struct weir_task *task)
         weir__lock(&series->lock);
         if (series->stops_on_failure)
                 weir__series_note_failure(series, task->status ? task->status : series->poison);
+        if (series->is_fed) {
+                series->current = NULL;
+                weir__unlock(&series->lock);
+                return;
+        }
         take_some(series);
         struct weir_task *next = first_taken(series);
         int cause = cause_to_end(series);
@@ -408,6 +413,13 @@ take_next(struct weir_series *series, int *cause, bool *ends)
         return task;
 }
 
+/* By the thread that makes the steps: what others push meanwhile may be missed. */
+static bool
+has_queued(const struct weir_series *series)
+{
+        return series->taken || ring_of(&series->queue) || ring_of(&series->front);
+}
+
 /* Starts the next task, or drops a batch of what is left of a series that ends early, or ends it. */
 void
 weir__series_go_on(struct weir_series *series)
@@ -415,6 +427,11 @@ weir__series_go_on(struct weir_series *series)
         for (unsigned dropped = 0; dropped < DROPPED_AT_ONCE; dropped++) {
                 int cause = 0;
                 bool ends = false;
+
+                if (__builtin_expect(series->is_fed, 0) && !has_queued(series)) {
+                        ((const struct weir__series_ops *)series->work.ops)->feed(series);
+                        return;
+                }
                 struct weir_task *task = take_next(series, &cause, &ends);
 
                 if (!task) {

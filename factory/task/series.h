@@ -31,6 +31,13 @@ struct weir__series_ops {
         void (*describe)(const struct weir_series *series, char *out, size_t room);
 
         bool is_shown_as_owner; /* in a dump, while it runs: `owner` is a task, which is there until the series has ended */
+
+        /* Of a series that is fed.  feed: nothing is queued, and its last task is freed: starts what comes next, or ends it.  On a
+         * worker, no lock held.  function: of the program, which goes on when its task has ended. */
+        void (*feed)(struct weir_series *series);
+        weir__function *(*function)(const struct weir_series *series);
+
+        void (*free_memory)(struct weir_series *series); /* of a series that is a part of a larger block */
 };
 
 void weir__series_step(struct weir__work *work);
@@ -66,6 +73,10 @@ struct weir_series {
 
         /* Written by its owner, then by its callbacks. */
         bool stops_on_failure : 1;
+
+        /* Owned by the thread that makes its steps. */
+        bool is_fed : 1;  /* what it runs comes from its kind: it does not end while this is set */
+        bool is_part : 1; /* it lies in a larger block; constant */
 
         /* Owned by the thread that makes its steps. */
         bool has_result; /* `result` does not change any more */

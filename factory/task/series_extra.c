@@ -25,7 +25,10 @@ weir_series_unref(weir_series *series)
         struct weir__series_extra *extra = weir__series_extra_of(series);
         if (extra)
                 weir__series_extra_free(extra);
-        weir__free(series, sizeof *series);
+        if (__builtin_expect(series->is_part, 0))
+                ((const struct weir__series_ops *)series->work.ops)->free_memory(series);
+        else
+                weir__free(series, sizeof *series);
 }
 
 /* -- around others -- */

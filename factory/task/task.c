@@ -158,7 +158,11 @@ weir__task_make_ready(struct weir_task *task)
 weir__function *
 weir__task_function(const struct weir__work *work)
 {
-        return (weir__function *)((const struct weir_task *)work)->done;
+        const struct weir_task *task = (const struct weir_task *)work;
+        const struct weir_series *series = task->series;
+
+        return series && series->is_fed ? ((const struct weir__series_ops *)series->work.ops)->function(series)
+                                        : (weir__function *)task->done;
 }
 
 const char *

@@ -148,7 +148,7 @@ enum weir__task_flags {
 /* What consumes a task or a series, as the flags of the task have it from then on, above the others.  So a second call can name
  * the first one.  misuse.c has the names. */
 #define WEIR__ACT(number) ((number) << 2 | WEIR__TASK_CONSUMED)
-#define WEIR__ACTS        30 /* 64 at most */
+#define WEIR__ACTS        31 /* 64 at most */
 
 enum weir__act {
         WEIR__ACT_UNKNOWN = WEIR__ACT(0),
@@ -181,6 +181,7 @@ enum weir__act {
         WEIR__ACT_GRAPH_STOP_ON_FAILURE = WEIR__ACT(27),
         WEIR__ACT_START_WAITED = WEIR__ACT(28),
         WEIR__ACT_SERIES_START_WAITED = WEIR__ACT(29),
+        WEIR__ACT_AWAIT = WEIR__ACT(30),
 };
 
 /* Initialises the common part of a task of `size` bytes from weir__alloc. */

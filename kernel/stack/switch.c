@@ -42,9 +42,6 @@ weir__context_make(struct weir__context *context, struct weir__stack *stack, voi
         memset(frame, 0, sizeof *frame);
         frame->start = weir__context_start;
 #if defined(__x86_64__)
-        frame = (struct frame *)((uintptr_t)frame - 8); /* behind the jump to `start` the stack is aligned as before a call */
-        memset(frame, 0, sizeof *frame);
-        frame->start = weir__context_start;
         frame->mxcsr = 0x1f80;
         frame->x87 = 0x037f;
         frame->r12 = (void *)body;

@@ -64,6 +64,8 @@ struct weir__worker {
         unsigned blocking;           /* calls of weir_blocking_begin minus weir_blocking_end in the callback that runs */
         struct weir__work *task;     /* whose callback runs; NULL: none.  While it runs the watchdog may read this */
         bool is_last_act;            /* its work does nothing more after what it starts now */
+        void *fiber;                 /* whose function runs, on a stack of its own (factory/fiber); NULL: none */
+        bool is_completing;          /* it runs the end of a fiber within its own loop: the end of another one is delivered */
         bool has_given;              /* weir_blocking_begin gave its poller, or its place in the executor, to another thread */
 
         /* Guarded by the lock of its thread set (kernel/worker/thread_set.h). */

@@ -1,0 +1,262 @@
+/* factory/fiber/await.c: what a fiber awaits.
+ *
+ * Threads: a fiber, on its stack; what starts runs on the worker's.
+ * Locks:   those of channels, for what is there at once. */
+#include <errno.h>
+
+#include "factory/channel/channel.h"
+#include "factory/fiber/fiber.h"
+#include "kernel/base/phase.h"
+#include "kernel/memory/memory.h"
+#include "kernel/worker/user.h"
+
+/* -- tasks -- */
+
+/* The callback of a task that is awaited: its own one, and then the next stretch.  A tick of a ticker is not its end. */
+static void
+resume(weir_task *task, void *context)
+{
+        struct weir__fiber *fiber = task->series->owner;
+        struct weir__timer *timer = weir__timer_of_task(task);
+        bool is_tick = timer && weir__timer_is_ticking(timer, weir__timer_word(timer));
+
+        if (fiber->done)
+                fiber->done(task, context);
+        if (!is_tick)
+                weir__fiber_go_on(task, NULL);
+}
+
+void
+weir__fiber_drop_refused(struct weir__fiber *fiber)
+{
+        struct weir_task *refused = fiber->refused;
+
+        fiber->refused = NULL;
+        if (refused)
+                weir__task_discard(refused);
+}
+
+/* It stays borrowed, with that status. */
+static int
+refuse(struct weir__fiber *fiber, struct weir_task *task, int fault)
+{
+        task->status = fault;
+        fiber->refused = task;
+        return fault;
+}
+
+int
+weir_await(weir_task *task)
+{
+        struct weir__fiber *fiber = weir__fiber_self();
+
+        if (!fiber)
+                return weir_task_run(task);
+        weir__fiber_drop_refused(fiber);
+        if (!task)
+                return -ENOMEM;
+        weir__task_consume(task, WEIR__ACT_AWAIT);
+        int fault = task->flags & WEIR__TASK_POISONED ? task->status : weir__fiber_cause(fiber);
+        if (fault)
+                return refuse(fiber, task, fault);
+        fiber->done = task->done;
+        task->done = resume;
+        fiber->wanted.task = task;
+        weir__fiber_leave(fiber, WEIR__FIBER_AWAIT);
+        return task->status;
+}
+
+int
+weir_fiber_go(weir_go_fn *function, void *context)
+{
+        return weir_await(weir_go_new(NULL, function, NULL, context));
+}
+
+/* -- waits without a task -- */
+
+/* 0, or why the fiber that runs must not wait.  Sets *fiber. */
+static int
+may_wait(struct weir__fiber **fiber)
+{
+        *fiber = weir__fiber_self();
+        if (!*fiber)
+                return -EDEADLK;
+        if (__builtin_expect((*fiber)->refused != NULL, 0))
+                weir__fiber_drop_refused(*fiber);
+        return weir__fiber_cause(*fiber);
+}
+
+int
+weir_fiber_yield(void)
+{
+        struct weir__fiber *fiber;
+        int fault = may_wait(&fiber);
+
+        if (fault)
+                return fault;
+        weir__fiber_leave(fiber, WEIR__FIBER_YIELD);
+        return weir__fiber_cause(fiber);
+}
+
+/* The memory is the fiber's. */
+static void
+keep_memory(struct weir_task *task)
+{
+        (void)task;
+}
+
+static const struct weir__timer_ops sleep_ops = {
+        .task = {.work = {.run = weir__timer_run,
+                          .kind = "a sleep",
+                          .is_migratable = true,
+                          .function = weir__task_function,
+                          .name = weir__task_name},
+                 .start = weir__timer_start,
+                 .end_early = weir__timer_end_early,
+                 .release = weir__timer_release,
+                 .free_memory = keep_memory,
+                 .has_quiet_release = true,
+                 .name = weir__timer_text,
+                 .lateness = weir__timer_lateness,
+                 .describe = weir__timer_describe},
+};
+
+void
+weir__fiber_start_sleep(struct weir__fiber *fiber)
+{
+        struct weir__timer *timer = &fiber->own.timer;
+
+        weir__task_init(&timer->task, &sleep_ops.task, 0, weir__fiber_go_on, NULL);
+        timer->task.slack = weir__pollers.timer_slack;
+        timer->node = (struct weir__timerq_node){.deadline = fiber->wanted.duration, .kind = WEIR__DEADLINE_TASK};
+        weir__fiber_start(fiber, &timer->task);
+}
+
+int
+weir_fiber_sleep(weir_nsec duration)
+{
+        struct weir__fiber *fiber;
+        int fault = may_wait(&fiber);
+
+        if (fault)
+                return fault;
+        fiber->wanted.duration = duration;
+        weir__fiber_leave(fiber, WEIR__FIBER_SLEEP);
+        return fiber->own.timer.task.status;
+}
+
+static const struct weir__task_ops send_ops = {
+        .work = {.run = weir__wait_run,
+                 .kind = "a send",
+                 .is_migratable = true,
+                 .function = weir__task_function,
+                 .name = weir__task_name},
+        .start = weir__wait_start,
+        .end_early = weir__wait_end_early,
+        .release = weir__wait_release,
+        .free_memory = keep_memory,
+        .describe = weir__wait_describe,
+};
+
+static const struct weir__task_ops receive_ops = {
+        .work = {.run = weir__wait_run,
+                 .kind = "a receive",
+                 .is_migratable = true,
+                 .function = weir__task_function,
+                 .name = weir__task_name},
+        .start = weir__wait_start,
+        .end_early = weir__wait_end_early,
+        .release = weir__wait_release,
+        .free_memory = keep_memory,
+        .describe = weir__wait_describe,
+};
+
+void
+weir__fiber_start_wait(struct weir__fiber *fiber)
+{
+        struct weir__wait_task *wait = &fiber->own.wait;
+        unsigned queue = fiber->wanted.wait.ops == &send_ops ? WEIR__CHANNEL_SENDERS : WEIR__CHANNEL_RECEIVERS;
+
+        weir__wait_task_init(wait, 0, fiber->wanted.wait.ops, weir__waitable_ref(fiber->wanted.wait.object), queue,
+                             weir__fiber_go_on, NULL);
+        wait->wait.message = fiber->wanted.wait.message;
+        weir__fiber_start(fiber, &wait->task);
+}
+
+/* Waits at a channel.  Afterwards *message is what was received, or was not sent. */
+static int
+wait_at(struct weir__fiber *fiber, weir_channel *channel, const struct weir__task_ops *ops, void **message)
+{
+        fiber->wanted.wait.ops = ops;
+        fiber->wanted.wait.object = (struct weir__waitable *)channel;
+        fiber->wanted.wait.message = *message;
+        weir__fiber_leave(fiber, WEIR__FIBER_WAIT);
+        *message = weir__wait_take_message(&fiber->own.wait.wait);
+        return fiber->own.wait.task.status;
+}
+
+int
+weir_fiber_receive(weir_channel *channel, void **message)
+{
+        struct weir__fiber *fiber;
+        void *received = NULL;
+        int fault = may_wait(&fiber);
+
+        if (!fault)
+                fault = weir_channel_poll(channel, &received);
+        if (fault == -EAGAIN)
+                fault = wait_at(fiber, channel, &receive_ops, &received);
+        *message = received;
+        return fault;
+}
+
+int
+weir_fiber_send(weir_channel *channel, void *message)
+{
+        struct weir__fiber *fiber;
+        int fault = may_wait(&fiber);
+
+        if (!fault)
+                fault = weir_channel_post(channel, message);
+        return fault == -EAGAIN ? wait_at(fiber, channel, &send_ops, &message) : fault;
+}
+
+/* -- guards -- */
+
+int
+weir_fiber_acquire(weir_guard *guard)
+{
+        if (!weir__fiber_self())
+                return -EDEADLK;
+        return weir_await(weir_guard_acquire_new(guard, NULL, NULL));
+}
+
+int
+weir_fiber_release(weir_guard *guard)
+{
+        struct weir__fiber *fiber = weir__fiber_self();
+
+        return fiber ? weir_guard_release(guard, &fiber->inner) : -EDEADLK;
+}
+
+/* -- the fiber itself -- */
+
+weir_series *
+weir_fiber_series(void)
+{
+        struct weir__fiber *fiber = weir__fiber_self();
+
+        return fiber ? &fiber->inner : NULL;
+}
+
+bool
+weir_fiber_is_running(void)
+{
+        return weir__fiber_self() != NULL;
+}
+
+int *
+weir_errno_location(void)
+{
+        return __errno_location();
+}

@@ -1,0 +1,375 @@
+/* factory/fiber/fiber.c: the life of a fiber: made, begun, resumed, ended.
+ *
+ * fiber.h has the states, and how stretches and tasks take turns.
+ *
+ * Threads: made and started on any thread.  A stretch runs on any worker, one at a time; the rest runs on the worker between
+ *          stretches.  `flags` is set by the thread that ends the fiber early, and by the worker that ends it.
+ * Locks:   that of the inner series, for its current task.  No stretch begins or ends under a lock. */
+#include "factory/fiber/fiber.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "factory/task/live.h"
+#include "kernel/base/list.h"
+#include "kernel/base/panic.h"
+#include "kernel/base/phase.h"
+#include "kernel/memory/memory.h"
+#include "kernel/observe/log.h"
+#include "kernel/stack/stack.h"
+#include "kernel/worker/deliver.h"
+#include "kernel/worker/user.h"
+
+static struct weir__fiber *
+fiber_of(const struct weir_task *task)
+{
+        return (struct weir__fiber *)task;
+}
+
+static struct weir__fiber *
+fiber_of_series(const struct weir_series *series)
+{
+        return series->owner;
+}
+
+struct weir__fiber *
+weir__fiber_self(void)
+{
+        struct weir__worker *worker = weir__worker_self();
+
+        return worker ? worker->fiber : NULL;
+}
+
+/* -- stretches -- */
+
+/* On the fiber's stack. */
+static void
+body(void *argument)
+{
+        struct weir__fiber *fiber = argument;
+
+        fiber->result = fiber->function(fiber->task.context);
+        weir__fiber_drop_refused(fiber);
+        weir__fiber_leave(fiber, WEIR__FIBER_END);
+}
+
+/* On the worker's stack, in a callback. */
+static void
+run_stretch(struct weir__fiber *fiber)
+{
+        struct weir__worker *worker = weir__worker_self();
+
+        worker->fiber = fiber;
+        atomic_store_explicit(&worker->function, (weir__function *)fiber->function, memory_order_relaxed);
+        weir__context_enter(&fiber->context);
+        worker->fiber = NULL;
+        if (fiber->wish == WEIR__FIBER_END) {
+                weir__stack_give(fiber->stack);
+                fiber->stack = NULL;
+        }
+}
+
+void
+weir__fiber_go_on(weir_task *task, void *context)
+{
+        (void)context;
+        run_stretch(fiber_of_series(task->series));
+}
+
+static __attribute__((cold, noinline, noreturn)) void
+panic_blocking(const struct weir__fiber *fiber)
+{
+        weir__panic("fiber %s awaits between weir_blocking_begin and weir_blocking_end: another thread may go on with it",
+                    fiber->name);
+}
+
+void
+weir__fiber_leave(struct weir__fiber *fiber, enum weir__fiber_wish wish)
+{
+        if (__builtin_expect(weir__worker_self()->blocking, 0) && wish != WEIR__FIBER_END)
+                panic_blocking(fiber);
+        fiber->wish = (uint8_t)wish;
+        if (wish == WEIR__FIBER_END)
+                weir__context_end(&fiber->context);
+        weir__context_leave(&fiber->context);
+}
+
+/* -- the own task: it begins, and it yields -- */
+
+/* Returns whether there is a stack now. */
+static bool
+begin(struct weir__fiber *fiber)
+{
+        int failed = weir__fiber_cause(fiber);
+
+        if (!failed)
+                failed = weir__stack_take(&fiber->stack);
+        if (failed) {
+                fiber->result = failed;
+                fiber->wish = WEIR__FIBER_END;
+                return false;
+        }
+        weir__context_make(&fiber->context, fiber->stack, body, fiber);
+        return true;
+}
+
+static void
+run_own(struct weir__work *work)
+{
+        struct weir__fiber *fiber = weir__container_of(work, struct weir__fiber, own.task.work);
+
+        atomic_store_explicit(&fiber->own.task.word, WEIR__RUNNING, memory_order_relaxed);
+        if (fiber->stack || begin(fiber))
+                weir__task_call_back(&fiber->own.task);
+        weir__series_go_on(fiber->scope);
+}
+
+static weir__function *
+own_function(const struct weir__work *work)
+{
+        return (weir__function *)weir__container_of(work, struct weir__fiber, own.task.work)->function;
+}
+
+static const char *
+own_name(const struct weir__work *work, int *size)
+{
+        const struct weir__fiber *fiber = weir__container_of(work, struct weir__fiber, own.task.work);
+
+        *size = (int)strlen(fiber->name);
+        return fiber->name;
+}
+
+static const struct weir__task_ops own_ops = {
+        .work = {.run = run_own, .kind = "a fiber", .is_migratable = true, .function = own_function, .name = own_name},
+};
+
+static void
+deliver_own(struct weir__fiber *fiber)
+{
+        weir__task_init(&fiber->own.task, &own_ops, 0, weir__fiber_go_on, NULL);
+        fiber->own.task.series = fiber->scope;
+        weir__task_deliver(&fiber->own.task);
+}
+
+/* -- between stretches -- */
+
+int
+weir__fiber_cause(const struct weir__fiber *fiber)
+{
+        int cause = weir__series_effective_cause(fiber->scope);
+
+        return cause ? cause : weir__phase_is_stopping() ? -ESHUTDOWN : 0;
+}
+
+/* A cancel that came after the fiber had looked ends the task before its start, which then delivers it. */
+void
+weir__fiber_start(struct weir__fiber *fiber, struct weir_task *task)
+{
+        const struct weir__task_ops *ops = weir__task_ops(task);
+        struct weir_series *scope = fiber->scope;
+
+        task->series = scope;
+        if (ops->end_early) {
+                weir__lock(&scope->lock);
+                scope->current = task;
+                if (__builtin_expect(weir__series_effective_cause(scope), 0))
+                        ops->end_early(task);
+                weir__unlock(&scope->lock);
+        }
+        weir__worker_self()->is_last_act = true;
+        ops->start(task);
+}
+
+static void
+feed(struct weir_series *series)
+{
+        struct weir__fiber *fiber = fiber_of_series(series);
+
+        switch ((enum weir__fiber_wish)fiber->wish) {
+        case WEIR__FIBER_YIELD: deliver_own(fiber); break;
+        case WEIR__FIBER_SLEEP: weir__fiber_start_sleep(fiber); break;
+        case WEIR__FIBER_WAIT: weir__fiber_start_wait(fiber); break;
+        case WEIR__FIBER_AWAIT: weir__fiber_start(fiber, fiber->wanted.task); break;
+        case WEIR__FIBER_END:
+                fiber->inner.is_fed = false;
+                weir__series_go_on(&fiber->inner);
+                break;
+        }
+}
+
+static weir__function *
+function_of(const struct weir_series *series)
+{
+        return (weir__function *)fiber_of_series(series)->function;
+}
+
+/* -- the end -- */
+
+/* The end of a fiber may run the next stretch of another one that awaits it, and so on: within one end the others are delivered,
+ * so that a chain of fibers needs no stack. */
+static void
+complete(struct weir__fiber *fiber)
+{
+        struct weir__worker *worker = weir__worker_self();
+
+        if (worker->is_completing) {
+                weir__task_make_ready(&fiber->task);
+                return;
+        }
+        worker->is_completing = true;
+        fiber->task.work.ops->run(&fiber->task.work);
+        worker->is_completing = false;
+}
+
+static void
+inner_ended(struct weir_series *series)
+{
+        struct weir__fiber *fiber = fiber_of_series(series);
+        int result = fiber->result > 0 ? -ERANGE : fiber->result;
+
+        fiber->task.status = result ? result : weir__series_result(series);
+        if (!(atomic_fetch_or_explicit(&fiber->flags, WEIR__FIBER_OVER, memory_order_acq_rel) & WEIR__FIBER_ENDING))
+                complete(fiber);
+}
+
+/* The inner series has the last word on the memory: others may have references to it. */
+static void
+run(struct weir__work *work)
+{
+        struct weir__fiber *fiber = (struct weir__fiber *)work;
+        struct weir_series *series = fiber->task.series;
+
+        weir__task_call(&fiber->task);
+        series = fiber->task.series; /* the callback may have made one */
+        weir__task_leave(&fiber->task);
+        weir__task_release(&fiber->task, false);
+        weir_series_unref(&fiber->inner);
+        weir__task_go_on(series);
+}
+
+static void
+free_block(struct weir_series *series)
+{
+        weir__free(fiber_of_series(series), sizeof(struct weir__fiber));
+}
+
+static void
+release(struct weir_task *task, bool discarded)
+{
+        (void)discarded;
+        weir__series_around_free(fiber_of(task)->shield);
+}
+
+/* -- ending early -- */
+
+static void
+hand_down(struct weir__work *work)
+{
+        struct weir__fiber *fiber = weir__container_of(work, struct weir__fiber, ending);
+
+        weir__series_end_early(&fiber->inner, weir__series_rest_cause(fiber->task.series));
+        weir__series_descent_end();
+        if (atomic_fetch_and_explicit(&fiber->flags, (uint8_t)~WEIR__FIBER_ENDING, memory_order_acq_rel) & WEIR__FIBER_OVER)
+                complete(fiber);
+}
+
+static const struct weir__work_ops hand_down_ops = {.run = hand_down, .is_migratable = true};
+
+/* Until the walk is over the fiber looks at what is around it before each await, so an early end is decisive at once. */
+static struct weir_task *
+end_early(struct weir_task *task)
+{
+        struct weir__fiber *fiber = fiber_of(task);
+
+        if (atomic_load_explicit(&fiber->flags, memory_order_relaxed))
+                return NULL;
+        weir__series_descent_begin();
+        if (atomic_fetch_or_explicit(&fiber->flags, WEIR__FIBER_ENDING, memory_order_acq_rel) & WEIR__FIBER_OVER) {
+                /* Its end has come meanwhile.  It does not wait for this, and lets nobody in any more. */
+                weir__series_descent_end();
+                return NULL;
+        }
+        fiber->ending.ops = &hand_down_ops;
+        weir__deliver(weir__poller_at(task->poller), &fiber->ending);
+        return NULL;
+}
+
+/* -- the start -- */
+
+static void
+start(struct weir_task *task)
+{
+        struct weir__fiber *fiber = fiber_of(task);
+        struct weir_series *inner = &fiber->inner;
+
+        if (task->series) {
+                weir__lock(&inner->lock); /* a cancel that comes before the start hands down its cause meanwhile */
+                weir__series_enter(inner, task->series);
+                weir__unlock(&inner->lock);
+        } else {
+                inner->started = weir__live_stamp();
+                weir__live_add(inner);
+                inner->is_live = true;
+        }
+        atomic_store_explicit(&task->word, WEIR__PENDING, memory_order_release); /* for dumps */
+        deliver_own(fiber);
+}
+
+static bool
+child(struct weir_task *task, struct weir__child_cursor *cursor, struct weir_series **child)
+{
+        *child = cursor->next++ == 0 ? weir__series_ref(&fiber_of(task)->inner) : NULL;
+        return false;
+}
+
+static const char *
+name(const struct weir_task *task, int *size)
+{
+        const char *text = fiber_of(task)->name;
+
+        *size = (int)strlen(text);
+        return text;
+}
+
+static const struct weir__task_ops fiber_ops = {
+        .work = {.run = run, .kind = "a fiber", .is_migratable = true, .function = weir__task_function, .name = weir__task_name},
+        .start = start,
+        .end_early = end_early,
+        .release = release,
+        .has_quiet_release = true,
+        .name = name,
+        .child = child,
+};
+
+static const struct weir__series_ops inner_ops = {
+        .work = WEIR__SERIES_WORK,
+        .ended = inner_ended,
+        .is_shown_as_owner = true,
+        .feed = feed,
+        .function = function_of,
+        .free_memory = free_block,
+};
+
+weir_task *
+weir_fiber_new_as(const char *name, weir_fiber_fn *function, weir_task_fn *done, void *context)
+{
+        struct weir__fiber *fiber = weir__alloc(sizeof *fiber);
+
+        if (!fiber)
+                return NULL;
+        memset(&fiber->inner, 0, sizeof *fiber - offsetof(struct weir__fiber, inner));
+        weir__task_init(&fiber->task, &fiber_ops, sizeof *fiber, done, context);
+        fiber->inner.work.ops = &inner_ops.work;
+        fiber->inner.owner = fiber;
+        fiber->inner.poller = fiber->task.poller;
+        fiber->inner.state = WEIR__SERIES_RUNNING;
+        fiber->inner.references = 2; /* until it has ended, and until the task is freed */
+        fiber->inner.is_fed = fiber->inner.is_part = true;
+        weir__lock_init(&fiber->inner.lock, WEIR__RANK_SERIES);
+        fiber->scope = &fiber->inner;
+        fiber->function = function;
+        fiber->name = name ? name : "";
+        if (!function)
+                weir__task_poison(&fiber->task, weir__log_refusal("weir_fiber_new: the function is NULL: expected one"));
+        return &fiber->task;
+}

@@ -1,0 +1,108 @@
+/* factory/fiber/fiber.h: fibers, as the files of this room see them.
+ *
+ *     NEW --start--> to begin --a worker--> RUNNING <--> WAITING --its function returns--> over --> READY --> freed
+ *                       \--its series ends early: the function is not called----------------/
+ *
+ * A fiber is the current task of its series, as a module is.  What it awaits runs in a series of its own, which lies in the same
+ * block and is *fed*: it has one task at a time, and each comes from the fiber.  That series is within the fiber's, so its causes
+ * come down as to the children of a combinator.
+ *
+ * A *stretch* is what a fiber runs between two awaits.  It runs inside the callback of the task that has ended, on a stack of its
+ * own.  The worker is in that callback until the stretch is over.  Then it frees the task, and starts the one that the fiber wants
+ * next.  So a task that was awaited is there until the next await, and nothing that may resume the fiber starts while its stack
+ * runs.
+ *
+ * What a fiber awaits without a task of the program (to begin, a yield, a sleep, a channel) uses a task in its block. */
+#ifndef WEIR_FACTORY_FIBER_H
+#define WEIR_FACTORY_FIBER_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <weir/fiber.h>
+
+#include "factory/sync/waitable.h"
+#include "factory/task/series.h"
+#include "factory/timer/timer.h"
+#include "kernel/stack/switch.h"
+
+struct weir__stack;
+
+/* What the fiber wants when it leaves its stack. */
+enum weir__fiber_wish {
+        WEIR__FIBER_YIELD,
+        WEIR__FIBER_SLEEP,
+        WEIR__FIBER_WAIT,  /* at a channel */
+        WEIR__FIBER_AWAIT, /* a task */
+        WEIR__FIBER_END,   /* its function has returned */
+};
+
+enum weir__fiber_flag {
+        WEIR__FIBER_ENDING = 1, /* the walk that hands down the cause is on its way */
+        WEIR__FIBER_OVER = 2,   /* its series has ended: the last of the two completes the task */
+};
+
+struct weir__fiber {
+        struct weir_task task; /* first */
+
+        struct weir_series inner; /* its `owner` is this.  Its references keep the block */
+
+        union {
+                struct weir_task task; /* begins and yields */
+                struct weir__timer timer;
+                struct weir__wait_task wait;
+        } own;
+
+        /* Constant. */
+        weir_fiber_fn *function;
+        const char *name;
+
+        /* Its own; the worker's while it waits. */
+        struct weir__context context;
+        struct weir__stack *stack;  /* NULL: it has not begun, or is over */
+        struct weir_series *scope;  /* what it awaits runs in: `inner`, or that of a shield */
+        struct weir_series *shield; /* NULL: there was none */
+        struct weir_task *refused;  /* a task that was not started, and is borrowed until the next await; NULL: none */
+        weir_task_fn *done;         /* of the task that it awaits */
+        union {
+                struct weir_task *task;
+                weir_nsec duration;
+                struct {
+                        const struct weir__task_ops *ops;
+                        struct weir__waitable *object;
+                        void *message;
+                } wait;
+        } wanted;
+        int result;       /* of its function */
+        uint16_t shields; /* that were begun and not ended */
+        uint8_t wish;     /* enum weir__fiber_wish */
+
+        _Atomic uint8_t flags; /* enum weir__fiber_flag */
+        struct weir__work ending;
+};
+
+/* The fiber that runs on this thread; NULL: none.  Not inline: a compiler must not keep the address of a thread-local variable
+ * over an await. */
+struct weir__fiber *weir__fiber_self(void) __attribute__((noinline));
+
+/* Why the fiber must not wait any more; 0: it may. */
+int weir__fiber_cause(const struct weir__fiber *fiber);
+
+/* Leaves the stack with that wish, and returns in the next stretch.  `wanted` is set. */
+void weir__fiber_leave(struct weir__fiber *fiber, enum weir__fiber_wish wish) __attribute__((noinline));
+
+/* The callback of what a fiber awaits without a task of the program: the next stretch. */
+void weir__fiber_go_on(weir_task *task, void *context);
+
+/* Discards a task that the last await has refused.  On the stack of the fiber. */
+void weir__fiber_drop_refused(struct weir__fiber *fiber);
+
+/* On the worker's stack: starts the task in the embedded block that the fiber wants. */
+void weir__fiber_start_sleep(struct weir__fiber *fiber);
+void weir__fiber_start_wait(struct weir__fiber *fiber);
+
+/* Starts a task in the scope of the fiber.  On the worker's stack, no lock held. */
+void weir__fiber_start(struct weir__fiber *fiber, struct weir_task *task);
+
+#endif
