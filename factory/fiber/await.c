@@ -36,10 +36,12 @@ weir__fiber_drop_refused(struct weir__fiber *fiber)
                 weir__task_discard(refused);
 }
 
-/* It stays borrowed, with that status. */
-static int
-refuse(struct weir__fiber *fiber, struct weir_task *task, int fault)
+int
+weir__fiber_refuse(struct weir__fiber *fiber, struct weir_task *task, int fault)
 {
+        weir__fiber_drop_refused(fiber);
+        if (!(task->flags & WEIR__TASK_CONSUMED))
+                weir__task_consume(task, WEIR__ACT_AWAIT);
         task->status = fault;
         fiber->refused = task;
         return fault;
@@ -58,7 +60,7 @@ weir_await(weir_task *task)
         weir__task_consume(task, WEIR__ACT_AWAIT);
         int fault = task->flags & WEIR__TASK_POISONED ? task->status : weir__fiber_cause(fiber);
         if (fault)
-                return refuse(fiber, task, fault);
+                return weir__fiber_refuse(fiber, task, fault);
         fiber->done = task->done;
         task->done = resume;
         fiber->wanted.task = task;

@@ -49,6 +49,7 @@ body(void *argument)
         struct weir__fiber *fiber = argument;
 
         fiber->result = fiber->function(fiber->task.context);
+        weir__groups_close_all(fiber);
         weir__fiber_drop_refused(fiber);
         weir__fiber_leave(fiber, WEIR__FIBER_END);
 }
@@ -143,8 +144,8 @@ static const struct weir__task_ops own_ops = {
         .work = {.run = run_own, .kind = "a fiber", .is_migratable = true, .function = own_function, .name = own_name},
 };
 
-static void
-deliver_own(struct weir__fiber *fiber)
+void
+weir__fiber_deliver_own(struct weir__fiber *fiber)
 {
         weir__task_init(&fiber->own.task, &own_ops, 0, weir__fiber_go_on, NULL);
         fiber->own.task.series = fiber->scope;
@@ -180,21 +181,48 @@ weir__fiber_start(struct weir__fiber *fiber, struct weir_task *task)
         ops->start(task);
 }
 
+/* Nothing may be pushed into the series of a shield any more, which may have references. */
+static void
+end_shield(struct weir_series *shield)
+{
+        weir__lock(&shield->lock);
+        shield->state = WEIR__SERIES_ENDED;
+        weir__unlock(&shield->lock);
+}
+
+/* The series goes on as others do: it runs what was pushed, and ends. */
+static void
+end(struct weir__fiber *fiber)
+{
+        struct weir_series *inner = &fiber->inner;
+
+        if (fiber->shield)
+                end_shield(fiber->shield);
+        weir__lock(&inner->lock);
+        inner->state = WEIR__SERIES_RUNNING;
+        weir__unlock(&inner->lock);
+        weir__series_go_on(inner);
+}
+
 static void
 feed(struct weir_series *series)
 {
         struct weir__fiber *fiber = fiber_of_series(series);
 
         switch ((enum weir__fiber_wish)fiber->wish) {
-        case WEIR__FIBER_YIELD: deliver_own(fiber); break;
+        case WEIR__FIBER_YIELD: weir__fiber_deliver_own(fiber); break;
         case WEIR__FIBER_SLEEP: weir__fiber_start_sleep(fiber); break;
         case WEIR__FIBER_WAIT: weir__fiber_start_wait(fiber); break;
         case WEIR__FIBER_AWAIT: weir__fiber_start(fiber, fiber->wanted.task); break;
-        case WEIR__FIBER_END:
-                fiber->inner.is_fed = false;
-                weir__series_go_on(&fiber->inner);
-                break;
+        case WEIR__FIBER_JOIN: weir__group_join(fiber); break;
+        case WEIR__FIBER_END: end(fiber); break;
         }
+}
+
+static void
+has_cause(struct weir_series *series)
+{
+        weir__groups_end_early(fiber_of_series(series));
 }
 
 static weir__function *
@@ -257,7 +285,7 @@ static void
 release(struct weir_task *task, bool discarded)
 {
         (void)discarded;
-        weir__series_around_free(fiber_of(task)->shield);
+        weir_series_unref(fiber_of(task)->shield);
 }
 
 /* -- ending early -- */
@@ -312,14 +340,19 @@ start(struct weir_task *task)
                 inner->is_live = true;
         }
         atomic_store_explicit(&task->word, WEIR__PENDING, memory_order_release); /* for dumps */
-        deliver_own(fiber);
+        weir__fiber_deliver_own(fiber);
 }
 
 static bool
 child(struct weir_task *task, struct weir__child_cursor *cursor, struct weir_series **child)
 {
-        *child = cursor->next++ == 0 ? weir__series_ref(&fiber_of(task)->inner) : NULL;
-        return false;
+        struct weir__fiber *fiber = fiber_of(task);
+
+        if (cursor->next > 0)
+                return weir__groups_child(fiber, cursor, child);
+        cursor->next = 1;
+        *child = weir__series_ref(&fiber->inner);
+        return true;
 }
 
 static const char *
@@ -347,6 +380,7 @@ static const struct weir__series_ops inner_ops = {
         .is_shown_as_owner = true,
         .feed = feed,
         .function = function_of,
+        .has_cause = has_cause,
         .free_memory = free_block,
 };
 
@@ -362,14 +396,23 @@ weir_fiber_new_as(const char *name, weir_fiber_fn *function, weir_task_fn *done,
         fiber->inner.work.ops = &inner_ops.work;
         fiber->inner.owner = fiber;
         fiber->inner.poller = fiber->task.poller;
-        fiber->inner.state = WEIR__SERIES_RUNNING;
+        fiber->inner.state = WEIR__SERIES_FED;
         fiber->inner.references = 2; /* until it has ended, and until the task is freed */
-        fiber->inner.is_fed = fiber->inner.is_part = true;
+        fiber->inner.is_part = true;
         weir__lock_init(&fiber->inner.lock, WEIR__RANK_SERIES);
+        weir__lock_init(&fiber->lock, WEIR__RANK_COMBINATOR);
         fiber->scope = &fiber->inner;
         fiber->function = function;
         fiber->name = name ? name : "";
         if (!function)
                 weir__task_poison(&fiber->task, weir__log_refusal("weir_fiber_new: the function is NULL: expected one"));
         return &fiber->task;
+}
+
+int
+weir_fiber_begin_as(const char *name, weir_task *task, weir_fiber_fn *function, void *context)
+{
+        weir_task *fiber = weir_fiber_new_as(name, function, NULL, context);
+
+        return weir_series_push_front(weir_series_of(task), fiber);
 }

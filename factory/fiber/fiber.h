@@ -35,6 +35,7 @@ enum weir__fiber_wish {
         WEIR__FIBER_SLEEP,
         WEIR__FIBER_WAIT,  /* at a channel */
         WEIR__FIBER_AWAIT, /* a task */
+        WEIR__FIBER_JOIN,  /* the children of a group */
         WEIR__FIBER_END,   /* its function has returned */
 };
 
@@ -62,7 +63,7 @@ struct weir__fiber {
         struct weir__context context;
         struct weir__stack *stack;  /* NULL: it has not begun, or is over */
         struct weir_series *scope;  /* what it awaits runs in: `inner`, or that of a shield */
-        struct weir_series *shield; /* NULL: there was none */
+        struct weir_series *shield; /* has its own memory; NULL: there was none */
         struct weir_task *refused;  /* a task that was not started, and is borrowed until the next await; NULL: none */
         weir_task_fn *done;         /* of the task that it awaits */
         union {
@@ -73,6 +74,7 @@ struct weir__fiber {
                         struct weir__waitable *object;
                         void *message;
                 } wait;
+                struct weir_group *group;
         } wanted;
         int result;       /* of its function */
         uint16_t shields; /* that were begun and not ended */
@@ -80,6 +82,13 @@ struct weir__fiber {
 
         _Atomic uint8_t flags; /* enum weir__fiber_flag */
         struct weir__work ending;
+
+        /* Guarded by the lock of `scope`. */
+        struct weir_task *limit; /* the timer of the present await; NULL: there is none */
+
+        /* Rank COMBINATOR: taken also under the lock of the inner series. */
+        struct weir__lock lock;
+        struct weir_group *groups; /* that are open, the newest first; guarded by lock */
 };
 
 /* The fiber that runs on this thread; NULL: none.  Not inline: a compiler must not keep the address of a thread-local variable
@@ -98,9 +107,29 @@ void weir__fiber_go_on(weir_task *task, void *context);
 /* Discards a task that the last await has refused.  On the stack of the fiber. */
 void weir__fiber_drop_refused(struct weir__fiber *fiber);
 
+/* A task will not be started: it stays borrowed until the next await, with that status, which is returned.  Consumes it. */
+int weir__fiber_refuse(struct weir__fiber *fiber, struct weir_task *task, int fault);
+
 /* On the worker's stack: starts the task in the embedded block that the fiber wants. */
 void weir__fiber_start_sleep(struct weir__fiber *fiber);
 void weir__fiber_start_wait(struct weir__fiber *fiber);
+
+/* Delivers the own task: the next stretch.  Any thread that owns the fiber's next step, no lock held. */
+void weir__fiber_deliver_own(struct weir__fiber *fiber);
+
+/* -- groups -- */
+
+/* On the worker's stack: the next stretch comes when the group has no children. */
+void weir__group_join(struct weir__fiber *fiber);
+
+/* The fiber ends early, and so do the children of its groups.  Under the lock of its inner series. */
+void weir__groups_end_early(struct weir__fiber *fiber);
+
+/* The function has returned: cancels and joins what is open.  On the stack of the fiber. */
+void weir__groups_close_all(struct weir__fiber *fiber);
+
+/* The next series that a group of the fiber runs, as the `child` of a task; the cursor begins at 1. */
+bool weir__groups_child(struct weir__fiber *fiber, struct weir__child_cursor *cursor, struct weir_series **child);
 
 /* Starts a task in the scope of the fiber.  On the worker's stack, no lock held. */
 void weir__fiber_start(struct weir__fiber *fiber, struct weir_task *task);

@@ -165,7 +165,7 @@ shown_as(const struct weir_series *series)
 {
         const struct weir__series_ops *ops = (const struct weir__series_ops *)series->work.ops;
 
-        return ops->is_shown_as_owner && series->state == WEIR__SERIES_RUNNING ? series->owner : NULL;
+        return ops->is_shown_as_owner && (series->state == WEIR__SERIES_RUNNING || weir__series_is_fed(series)) ? series->owner : NULL;
 }
 
 static void

@@ -330,7 +330,7 @@ try_for(weir_guard *guard, struct weir_series *series, struct weir__hold *hold, 
         weir__unlock(&guard->object.lock);
         weir__lock(&series->lock);
         weir__lock(&guard->object.lock);
-        if (series->state != WEIR__SERIES_RUNNING)
+        if (series->state != WEIR__SERIES_RUNNING && !weir__series_is_fed(series))
                 outcome = -ESTALE;
         else if (find_hold(series, guard, NULL))
                 outcome = -EDEADLK;

@@ -162,6 +162,7 @@ static const struct {
         [WEIR__ACT_START_WAITED >> 2] = {"weir_task_start_waited", "started"},
         [WEIR__ACT_SERIES_START_WAITED >> 2] = {"weir_series_start_waited", "started"},
         [WEIR__ACT_AWAIT >> 2] = {"weir_await", "awaited"},
+        [WEIR__ACT_GROUP_START >> 2] = {"weir_group_start", "started"},
 };
 
 _Static_assert(WEIR__ACTS <= 64, "an act has six bits of the flags of a task");

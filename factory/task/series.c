@@ -366,7 +366,7 @@ weir__series_forget(struct weir_series *series, struct weir_task *task)
         weir__lock(&series->lock);
         if (series->stops_on_failure)
                 weir__series_note_failure(series, task->status ? task->status : series->poison);
-        if (series->is_fed) {
+        if (weir__series_is_fed(series)) {
                 series->current = NULL;
                 weir__unlock(&series->lock);
                 return;
@@ -428,7 +428,7 @@ weir__series_go_on(struct weir_series *series)
                 int cause = 0;
                 bool ends = false;
 
-                if (__builtin_expect(series->is_fed, 0) && !has_queued(series)) {
+                if (__builtin_expect(weir__series_is_fed(series), 0) && !has_queued(series)) {
                         ((const struct weir__series_ops *)series->work.ops)->feed(series);
                         return;
                 }

@@ -17,6 +17,7 @@
 enum weir__series_state {
         WEIR__SERIES_NEW = 0,
         WEIR__SERIES_RUNNING,
+        WEIR__SERIES_FED, /* RUNNING, and what it runs comes from its kind: it does not end by itself */
         WEIR__SERIES_ENDED,
 };
 
@@ -32,10 +33,12 @@ struct weir__series_ops {
 
         bool is_shown_as_owner; /* in a dump, while it runs: `owner` is a task, which is there until the series has ended */
 
-        /* Of a series that is fed.  feed: nothing is queued, and its last task is freed: starts what comes next, or ends it.  On a
-         * worker, no lock held.  function: of the program, which goes on when its task has ended. */
+        /* Of a series that is FED.  feed: nothing is queued, and its last task is freed: starts what comes next, or ends it.  On a
+         * worker, no lock held.  function: of the program, which goes on when its task has ended.  has_cause: it ends early.
+         * Under its lock. */
         void (*feed)(struct weir_series *series);
         weir__function *(*function)(const struct weir_series *series);
+        void (*has_cause)(struct weir_series *series);
 
         void (*free_memory)(struct weir_series *series); /* of a series that is a part of a larger block */
 };
@@ -74,8 +77,6 @@ struct weir_series {
         /* Written by its owner, then by its callbacks. */
         bool stops_on_failure : 1;
 
-        /* Owned by the thread that makes its steps. */
-        bool is_fed : 1;  /* what it runs comes from its kind: it does not end while this is set */
         bool is_part : 1; /* it lies in a larger block; constant */
 
         /* Owned by the thread that makes its steps. */
@@ -117,18 +118,29 @@ weir__cause_of_failure(int status)
         return status < -INT16_MAX ? EOVERFLOW : -status;
 }
 
+/* The cause of a fiber's series while the limit of one await ends what it awaits.  Then it is taken back, unless another cause
+ * has come: factory/fiber/limit.c. */
+#define WEIR__CAUSE_OF_AWAIT INT16_MIN
+
 /* The status of a series with that cause. */
 static inline int
 weir__cause_status(int cause)
 {
-        return cause > 0 ? -cause : cause;
+        return cause > 0 ? -cause : cause == WEIR__CAUSE_OF_AWAIT ? -ETIMEDOUT : cause;
 }
 
 /* What all within a series with that cause see.  A failure cancels the rest. */
 static inline int
 weir__cause_within(int cause)
 {
-        return cause > 0 ? -ECANCELED : cause;
+        return cause > 0 ? -ECANCELED : weir__cause_status(cause);
+}
+
+/* Whether the series is FED.  By the thread that makes its steps, or under its lock. */
+static inline bool
+weir__series_is_fed(const struct weir_series *series)
+{
+        return series->state == WEIR__SERIES_FED;
 }
 
 /* Ends the series early with that cause, unless it, or a series that contains it, has one already.

@@ -121,7 +121,7 @@ weir_series_set_deadline(weir_series *series, weir_nsec from_now)
         struct weir__poller *poller = NULL;
         if (extra && !is_stale)
                 atomic_store_explicit(&extra->deadline, deadline, memory_order_relaxed);
-        if (extra && series->state == WEIR__SERIES_RUNNING) {
+        if (extra && (series->state == WEIR__SERIES_RUNNING || weir__series_is_fed(series))) {
                 poller = home(series);
                 wake = arm(extra);
         }

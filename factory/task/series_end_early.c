@@ -40,6 +40,8 @@ end_with(struct weir_series *series, int cause)
         if (descends)
                 weir__series_descent_begin();
         weir__series_set_cause(series, cause);
+        if (weir__series_is_fed(series))
+                ((const struct weir__series_ops *)series->work.ops)->has_cause(series);
         struct weir_task *ended = ops && ops->end_early ? ops->end_early(current) : NULL; /* its walk is a descent of its own */
         if (descends)
                 weir__series_descent_end();
@@ -50,11 +52,16 @@ end_with(struct weir_series *series, int cause)
 struct weir_task *
 weir__series_end_early_locked(struct weir_series *series, int cause, bool *given)
 {
+        int present = atomic_load_explicit(&series->cause, memory_order_relaxed);
         int inherited = weir__series_effective_cause(series);
 
         *given = false;
-        if (series->state == WEIR__SERIES_ENDED || atomic_load_explicit(&series->cause, memory_order_relaxed))
+        if (__builtin_expect(present == WEIR__CAUSE_OF_AWAIT, 0)) {
+                inherited = series->parent ? weir__series_effective_cause(series->parent) : 0;
+                atomic_store_explicit(&series->cause, 0, memory_order_relaxed);
+        } else if (series->state == WEIR__SERIES_ENDED || present) {
                 return NULL;
+        }
         *given = !inherited;
         return end_with(series, inherited ? inherited : cause);
 }
@@ -160,7 +167,7 @@ weir_series_cause(const weir_series *series)
                 return failed;
         if (cause > 0)
                 return WEIR_CAUSE_FAILED;
-        switch (cause) {
+        switch (weir__cause_status(cause)) {
         case 0: return poison ? WEIR_CAUSE_POISONED : WEIR_CAUSE_NONE;
         case -ETIMEDOUT: return WEIR_CAUSE_TIMED_OUT;
         case -ESHUTDOWN: return WEIR_CAUSE_SHUT_DOWN;

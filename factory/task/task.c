@@ -161,7 +161,7 @@ weir__task_function(const struct weir__work *work)
         const struct weir_task *task = (const struct weir_task *)work;
         const struct weir_series *series = task->series;
 
-        return series && series->is_fed ? ((const struct weir__series_ops *)series->work.ops)->function(series)
+        return series && weir__series_is_fed(series) ? ((const struct weir__series_ops *)series->work.ops)->function(series)
                                         : (weir__function *)task->done;
 }
 

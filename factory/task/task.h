@@ -148,7 +148,7 @@ enum weir__task_flags {
 /* What consumes a task or a series, as the flags of the task have it from then on, above the others.  So a second call can name
  * the first one.  misuse.c has the names. */
 #define WEIR__ACT(number) ((number) << 2 | WEIR__TASK_CONSUMED)
-#define WEIR__ACTS        31 /* 64 at most */
+#define WEIR__ACTS        32 /* 64 at most */
 
 enum weir__act {
         WEIR__ACT_UNKNOWN = WEIR__ACT(0),
@@ -182,6 +182,7 @@ enum weir__act {
         WEIR__ACT_START_WAITED = WEIR__ACT(28),
         WEIR__ACT_SERIES_START_WAITED = WEIR__ACT(29),
         WEIR__ACT_AWAIT = WEIR__ACT(30),
+        WEIR__ACT_GROUP_START = WEIR__ACT(31),
 };
 
 /* Initialises the common part of a task of `size` bytes from weir__alloc. */

@@ -149,6 +149,53 @@ WEIR_API weir_series *weir_fiber_series(void);
  * Threads: a fiber. */
 WEIR_API int weir_fiber_shield(bool on);
 
+/* -- groups: children beside the fiber -- */
+
+/* A group of tasks that a fiber runs beside itself.  They are within the series of the fiber: they
+ * have its deadline, and end early with it.  No child outlives its group, and no group its fiber.
+ *
+ *     weir_group *group = weir_group_open();
+ *     for (int i = 0; i < 3; i++)
+ *             weir_group_start(group, weir_fiber_new(ask, NULL, &backends[i]));
+ *     int err = weir_group_close(group);        waits for all three */
+typedef struct weir_group weir_group;
+
+/* Opens a group.  A fiber may have several.
+ *
+ * Owner:   the fiber closes it.  When its function returns, the children of a group that is still
+ *          open are cancelled, and the fiber ends when they have ended.
+ * Result:  NULL with errno ENOMEM, or EDEADLK outside of a fiber.  The functions below accept NULL.
+ * Threads: a fiber. */
+WEIR_API weir_group *weir_group_open(void);
+
+/* Starts a child.  The call does not wait.
+ *
+ * Owner:   consumes the task, also on failure.
+ * Result:  0: the task will call back; -ENOMEM, also for a NULL group or task; the error that the
+ *          task was made with; -ECANCELED, -ETIMEDOUT or -ESHUTDOWN when the group or the fiber
+ *          ends early: the task was dismissed.
+ * Threads: the fiber that has opened it, and its children. */
+WEIR_API int weir_group_start(weir_group *group, weir_task *task);
+
+/* The first child that fails cancels the others.  Accepts NULL.
+ *
+ * Threads: as weir_group_start. */
+WEIR_API void weir_group_stop_on_failure(weir_group *group);
+
+/* Cancels all children, and refuses more.  Accepts NULL.
+ *
+ * Threads: as weir_group_start. */
+WEIR_API void weir_group_cancel(weir_group *group);
+
+/* Waits until all children have ended, and frees the group.  It waits for them also if the fiber
+ * ends early; they end early, too, then.
+ *
+ * Owner:   consumes the group, unless the result is -EPERM.
+ * Result:  0, or the status of the child that failed first; -ENOMEM for NULL; -EPERM on anything but
+ *          the fiber that has opened it.
+ * Threads: the fiber that has opened it. */
+WEIR_API int weir_group_close(weir_group *group);
+
 /* Whether this is a fiber. */
 WEIR_API bool weir_fiber_is_running(void);
 

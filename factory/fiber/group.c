@@ -1,0 +1,352 @@
+/* factory/fiber/group.c: groups: children of a fiber that run beside it and never outlive it.
+ *
+ *     open --children are started, and end--> closing --no child is left, no walk is on its way--> freed
+ *
+ * Each child is a series around one task.  All are within a series of the group, which runs nothing: its cause cancels them.  A
+ * walk hands that cause down, a batch at a time, as in factory/flow/combinator.c.
+ *
+ * Threads: the fiber opens, starts and closes; children end on any worker; any thread cancels.
+ * Locks:   the fiber's (rank COMBINATOR), which guards all its groups.  It is taken under that of the inner series. */
+#include <errno.h>
+#include <stdlib.h>
+
+#include "factory/fiber/fiber.h"
+#include "factory/task/live.h"
+#include "kernel/base/list.h"
+#include "kernel/memory/memory.h"
+#include "kernel/observe/log.h"
+#include "kernel/worker/deliver.h"
+
+#define BATCH 64 /* children that one step of a walk ends early */
+
+struct weir_group {
+        struct weir__fiber *fiber; /* constant */
+        struct weir_series within; /* around the children; its parent is the scope in which the group was opened */
+
+        /* Guarded by the fiber's lock. */
+        struct weir_group *next;       /* of the fiber's */
+        struct weir_series **children; /* NULL where one has ended */
+        unsigned count, room;          /* places in use, and there are */
+        unsigned free;                 /* a place that a child has left, at most `count` */
+        unsigned left;                 /* children that have not ended */
+        unsigned failures;             /* children that have failed */
+        int status;                    /* of the first one that failed */
+        bool stops_on_failure;
+        bool is_ending;  /* its series has a cause, and a walk has begun */
+        bool is_walking; /* that walk is on its way */
+        bool is_joined;  /* the fiber waits for its end */
+        unsigned walked; /* the next place that the walk looks at */
+        struct weir__work walk;
+};
+
+/* -- ending early -- */
+
+static void walk_on(struct weir__work *work);
+
+static const struct weir__work_ops walk_ops = {.run = walk_on, .is_migratable = true};
+
+static struct weir__poller *
+home(const struct weir_group *group)
+{
+        return weir__poller_at(group->fiber->task.poller);
+}
+
+/* Returns whether the caller must deliver the walk.  Under the lock. */
+static bool
+begin_to_end(struct weir_group *group, int cause)
+{
+        if (group->is_ending)
+                return false;
+        group->is_ending = true;
+        bool walks = group->left > 0;
+        if (walks)
+                weir__series_descent_begin();
+        weir__series_set_cause(&group->within, cause);
+        group->is_walking = walks;
+        group->walk.ops = &walk_ops;
+        return walks;
+}
+
+/* Whether the fiber that joins is to go on.  Under the lock; the caller delivers it. */
+static bool
+is_over(struct weir_group *group)
+{
+        bool is_over = group->is_joined && group->left == 0 && !group->is_walking;
+
+        if (is_over)
+                group->is_joined = false;
+        return is_over;
+}
+
+static void
+walk_on(struct weir__work *work)
+{
+        struct weir_group *group = weir__container_of(work, struct weir_group, walk);
+        struct weir__fiber *fiber = group->fiber;
+        struct weir_series *taken[BATCH];
+        unsigned count = 0;
+
+        weir__lock(&fiber->lock);
+        int cause = weir__series_rest_cause(&group->within);
+        for (; count < BATCH && group->walked < group->count; group->walked++)
+                if (group->children[group->walked])
+                        taken[count++] = weir__series_ref(group->children[group->walked]);
+        bool more = group->walked < group->count;
+        weir__unlock(&fiber->lock);
+        for (unsigned i = 0; i < count; i++) {
+                weir__series_end_early(taken[i], cause);
+                weir_series_unref(taken[i]);
+        }
+        if (more) {
+                weir__deliver(home(group), work);
+                return;
+        }
+        weir__series_descent_end();
+        weir__lock(&fiber->lock);
+        group->is_walking = false;
+        bool goes_on = is_over(group);
+        weir__unlock(&fiber->lock);
+        if (goes_on)
+                weir__fiber_deliver_own(fiber);
+}
+
+void
+weir__groups_end_early(struct weir__fiber *fiber)
+{
+        weir__lock(&fiber->lock);
+        for (struct weir_group *group = fiber->groups; group; group = group->next)
+                if (group->within.parent == &fiber->inner && begin_to_end(group, weir__series_rest_cause(&fiber->inner)))
+                        weir__deliver(home(group), &group->walk);
+        weir__unlock(&fiber->lock);
+}
+
+static void
+end_early(struct weir_group *group, int cause)
+{
+        weir__lock(&group->fiber->lock);
+        bool walks = begin_to_end(group, cause);
+        weir__unlock(&group->fiber->lock);
+        if (walks)
+                weir__deliver(home(group), &group->walk);
+}
+
+/* -- children -- */
+
+static void
+child_ended(struct weir_series *child)
+{
+        struct weir_group *group = child->owner;
+        struct weir__fiber *fiber = group->fiber;
+        int result = weir__series_result(child);
+        bool walks = false;
+
+        weir__lock(&fiber->lock);
+        group->children[child->index] = NULL;
+        group->free = child->index;
+        group->left--;
+        if (result && group->failures++ == 0)
+                group->status = result;
+        if (result && group->stops_on_failure)
+                walks = begin_to_end(group, -ECANCELED);
+        bool goes_on = is_over(group);
+        weir__unlock(&fiber->lock);
+        if (walks)
+                weir__deliver(home(group), &group->walk);
+        else if (goes_on)
+                weir__fiber_deliver_own(fiber);
+}
+
+static const struct weir__series_ops child_ops = {.work = WEIR__SERIES_WORK, .ended = child_ended};
+
+/* A place for one more child.  Under the lock.  Returns false when out of memory. */
+static bool
+find_place(struct weir_group *group, unsigned *place)
+{
+        *place = group->free < group->count && !group->children[group->free] ? group->free : group->count;
+        if (*place < group->room)
+                return true;
+        unsigned room = group->room > 0 ? 2 * group->room : 8;
+        struct weir_series **children = realloc(group->children, room * sizeof *children);
+        if (!children)
+                return false;
+        group->children = children;
+        group->room = room;
+        return true;
+}
+
+/* The child has its place before it is launched, so that a walk that comes between finds it; it has the cause then, too. */
+static bool
+add(struct weir_group *group, struct weir_series *child)
+{
+        unsigned place;
+
+        weir__lock(&group->fiber->lock);
+        bool has_place = find_place(group, &place);
+        if (has_place) {
+                child->work.ops = &child_ops.work;
+                child->owner = group;
+                child->index = place;
+                child->started = weir__live_stamp();
+                group->children[place] = child;
+                group->count += place == group->count;
+                group->left++;
+        }
+        weir__unlock(&group->fiber->lock);
+        return has_place;
+}
+
+/* A fault of a task that was consumed; 0: it can be started. */
+static int
+fault_of(struct weir_group *group, const struct weir_task *task)
+{
+        if (task->flags & WEIR__TASK_POISONED)
+                return task->status;
+        return weir__series_effective_cause(&group->within);
+}
+
+int
+weir_group_start(weir_group *group, weir_task *task)
+{
+        if (!task)
+                return -ENOMEM;
+        weir__task_consume(task, WEIR__ACT_GROUP_START);
+        int fault = group ? fault_of(group, task) : -ENOMEM;
+        if (fault) {
+                weir__task_discard(task);
+                return fault;
+        }
+        struct weir_series *child = weir__series_wrap(task);
+        if (!child)
+                return -ENOMEM;
+        if (!add(group, child)) {
+                weir__series_discard(child);
+                return -ENOMEM;
+        }
+        weir__series_launch(child, &group->within);
+        return 0;
+}
+
+/* -- the group -- */
+
+weir_group *
+weir_group_open(void)
+{
+        struct weir__fiber *fiber = weir__fiber_self();
+        struct weir_group *group = fiber ? calloc(1, sizeof *group) : NULL;
+
+        if (!group) {
+                errno = fiber ? ENOMEM : EDEADLK;
+                return NULL;
+        }
+        group->fiber = fiber;
+        weir__series_around_init(&group->within);
+        weir__lock(&fiber->scope->lock); /* a cancel that comes now finds the group, or the group finds its cause */
+        weir__series_enter(&group->within, fiber->scope);
+        weir__lock(&fiber->lock);
+        group->next = fiber->groups;
+        fiber->groups = group;
+        weir__unlock(&fiber->lock);
+        weir__unlock(&fiber->scope->lock);
+        return group;
+}
+
+void
+weir_group_stop_on_failure(weir_group *group)
+{
+        if (!group)
+                return;
+        weir__lock(&group->fiber->lock);
+        group->stops_on_failure = true;
+        weir__unlock(&group->fiber->lock);
+}
+
+void
+weir_group_cancel(weir_group *group)
+{
+        if (group)
+                end_early(group, -ECANCELED);
+}
+
+void
+weir__group_join(struct weir__fiber *fiber)
+{
+        struct weir_group *group = fiber->wanted.group;
+
+        weir__lock(&fiber->lock);
+        group->is_joined = true;
+        bool goes_on = is_over(group);
+        weir__unlock(&fiber->lock);
+        if (goes_on)
+                weir__fiber_deliver_own(fiber);
+}
+
+static bool
+is_busy(struct weir_group *group)
+{
+        weir__lock(&group->fiber->lock);
+        bool is_busy = group->left > 0 || group->is_walking;
+        weir__unlock(&group->fiber->lock);
+        return is_busy;
+}
+
+static void
+forget(struct weir_group *group)
+{
+        struct weir__fiber *fiber = group->fiber;
+
+        weir__lock(&fiber->lock);
+        struct weir_group **link = &fiber->groups;
+        while (*link != group)
+                link = &(*link)->next;
+        *link = group->next;
+        weir__unlock(&fiber->lock);
+        free(group->children);
+        free(group);
+}
+
+int
+weir_group_close(weir_group *group)
+{
+        struct weir__fiber *fiber = weir__fiber_self();
+
+        if (!group)
+                return -ENOMEM;
+        if (fiber != group->fiber)
+                return -EPERM;
+        weir__fiber_drop_refused(fiber);
+        if (is_busy(group)) {
+                fiber->wanted.group = group;
+                weir__fiber_leave(fiber, WEIR__FIBER_JOIN);
+        }
+        int status = group->status;
+        forget(group);
+        return status;
+}
+
+void
+weir__groups_close_all(struct weir__fiber *fiber)
+{
+        while (fiber->groups) {
+                struct weir_group *group = fiber->groups;
+
+                weir_group_cancel(group);
+                weir_group_close(group);
+        }
+}
+
+/* The groups may change between two calls: then the walk misses some, or shows one twice. */
+bool
+weir__groups_child(struct weir__fiber *fiber, struct weir__child_cursor *cursor, struct weir_series **child)
+{
+        unsigned skipped = cursor->next - 1, seen = 0;
+
+        *child = NULL;
+        weir__lock(&fiber->lock);
+        for (struct weir_group *group = fiber->groups; group && !*child; seen += group->count, group = group->next)
+                for (unsigned i = skipped > seen ? skipped - seen : 0; i < group->count && !*child; i++) {
+                        *child = weir__series_ref(group->children[i]);
+                        cursor->next = 1 + seen + i + 1;
+                }
+        weir__unlock(&fiber->lock);
+        return *child != NULL;
+}

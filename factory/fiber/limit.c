@@ -1,0 +1,126 @@
+/* factory/fiber/limit.c: an await with a limit, and shields.
+ *
+ * Threads: a fiber, on its stack; a limit comes on any worker.
+ * Locks:   that of the scope guards `limit`, and the cause that a limit gives.
+ *
+ * A limit is a timer beside the fiber.  When it comes, it gives the scope a cause that is valid for the present await, and so ends
+ * what is awaited.  The fiber takes that cause back.  A cause that comes meanwhile for the whole fiber replaces it, and stays.
+ * A timer that comes too late finds another timer at its place, or none. */
+#include <errno.h>
+
+#include "factory/fiber/fiber.h"
+#include "kernel/memory/memory.h"
+
+/* -- limits -- */
+
+/* `context` is the scope, with a reference. */
+static void
+limit_comes(weir_task *timer, void *context)
+{
+        struct weir_series *scope = context;
+        struct weir_task *ended = NULL;
+
+        if (timer->status)
+                return;
+        weir__lock(&scope->lock);
+        struct weir__fiber *fiber = scope->state == WEIR__SERIES_FED ? scope->owner : NULL;
+        if (fiber && fiber->limit == timer) {
+                fiber->limit = NULL;
+                weir__series_set_cause(scope, WEIR__CAUSE_OF_AWAIT);
+                if (scope->current)
+                        ended = weir__task_ops(scope->current)->end_early(scope->current);
+        }
+        weir__unlock(&scope->lock);
+        weir__task_deliver_home(ended);
+}
+
+static void
+drop_scope(void *context)
+{
+        weir_series_unref(context);
+}
+
+/* Returns the id of the limit, or 0 with *failed. */
+static weir_timer_id
+begin_limit(struct weir__fiber *fiber, weir_nsec limit, int *failed)
+{
+        struct weir_series *scope = fiber->scope;
+        weir_task *timer = weir_timer_new(limit, limit_comes, NULL);
+
+        weir_task_set_context(timer, weir__series_ref(scope), drop_scope);
+        weir_timer_id id = weir_timer_id_of(timer);
+        if (id) {
+                weir__lock(&scope->lock);
+                fiber->limit = timer;
+                weir__unlock(&scope->lock);
+                *failed = weir_task_start(timer);
+        } else {
+                weir_task_dismiss(timer);
+                *failed = -ENOMEM;
+        }
+        return *failed ? 0 : id;
+}
+
+static void
+end_limit(struct weir__fiber *fiber, weir_timer_id id)
+{
+        struct weir_series *scope = fiber->scope;
+
+        weir__lock(&scope->lock);
+        fiber->limit = NULL;
+        if (atomic_load_explicit(&scope->cause, memory_order_relaxed) == WEIR__CAUSE_OF_AWAIT)
+                atomic_store_explicit(&scope->cause, 0, memory_order_relaxed);
+        weir__unlock(&scope->lock);
+        weir_timer_cancel_id(id);
+}
+
+int
+weir_await_within(weir_task *task, weir_nsec limit)
+{
+        struct weir__fiber *fiber = weir__fiber_self();
+        int failed = fiber ? 0 : -EDEADLK;
+
+        if (!fiber) {
+                weir_task_dismiss(task);
+                return failed;
+        }
+        if (limit == WEIR_FOREVER || !task)
+                return weir_await(task);
+        if (limit <= 0)
+                return weir__fiber_refuse(fiber, task, -ETIMEDOUT);
+        weir_timer_id id = begin_limit(fiber, limit, &failed);
+        if (failed)
+                return weir__fiber_refuse(fiber, task, failed);
+        int status = weir_await(task);
+        end_limit(fiber, id);
+        return status;
+}
+
+/* -- shields -- */
+
+static struct weir_series *
+make_shield(struct weir__fiber *fiber)
+{
+        struct weir_series *shield = weir_series_new(NULL, NULL);
+
+        if (!shield)
+                return NULL;
+        shield->work.ops = fiber->inner.work.ops;
+        shield->owner = fiber;
+        shield->state = WEIR__SERIES_FED;
+        return shield;
+}
+
+int
+weir_fiber_shield(bool on)
+{
+        struct weir__fiber *fiber = weir__fiber_self();
+
+        if (!fiber || (!on && fiber->shields == 0))
+                return -EDEADLK;
+        if (on && !fiber->shield && !(fiber->shield = make_shield(fiber)))
+                return -ENOMEM;
+        fiber->shields += on ? 1 : -1;
+        fiber->scope = fiber->shields > 0 ? fiber->shield : &fiber->inner;
+        return 0;
+}
