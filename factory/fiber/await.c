@@ -91,11 +91,12 @@ may_wait(struct weir__fiber **fiber)
 int
 weir_fiber_yield(void)
 {
-        struct weir__fiber *fiber;
-        int fault = may_wait(&fiber);
+        struct weir__fiber *fiber = weir__fiber_self();
 
-        if (fault)
-                return fault;
+        if (!fiber)
+                return -EDEADLK;
+        if (__builtin_expect(fiber->refused != NULL, 0))
+                weir__fiber_drop_refused(fiber);
         weir__fiber_leave(fiber, WEIR__FIBER_YIELD);
         return weir__fiber_cause(fiber);
 }

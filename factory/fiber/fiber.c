@@ -114,15 +114,37 @@ begin(struct weir__fiber *fiber)
         return true;
 }
 
+/* The callback that begins a fiber, or goes on after a yield: weir__task_call_back without the task. */
+static inline void
+call_own(struct weir__fiber *fiber, struct weir__worker *worker)
+{
+        const struct weir__poller *poller = worker->poller;
+
+        worker->task = &fiber->own.task.work;
+        unsigned before = weir__user_begin((weir__function *)fiber->function);
+        run_stretch(fiber);
+        weir__user_end(before);
+        worker->task = NULL;
+        if (__builtin_expect(worker->poller != poller, 0))
+                weir__blocked_report(worker, &fiber->own.task.work);
+}
+
 static void
 run_own(struct weir__work *work)
 {
         struct weir__fiber *fiber = weir__container_of(work, struct weir__fiber, own.task.work);
 
-        atomic_store_explicit(&fiber->own.task.word, WEIR__RUNNING, memory_order_relaxed);
-        if (fiber->stack || begin(fiber))
-                weir__task_call_back(&fiber->own.task);
-        weir__series_go_on(fiber->scope);
+        if (__builtin_expect(weir__trace_is_on(), 0)) {
+                atomic_store_explicit(&fiber->own.task.word, WEIR__RUNNING, memory_order_relaxed);
+                if (fiber->stack || begin(fiber))
+                        weir__task_call_back(&fiber->own.task);
+        } else if (fiber->stack || begin(fiber)) {
+                call_own(fiber, weir__worker_self());
+        }
+        if (fiber->wish == WEIR__FIBER_YIELD && !weir__series_has_queued(fiber->scope) && fiber->inner.started)
+                weir__task_deliver(&fiber->own.task);
+        else
+                weir__series_go_on(fiber->scope);
 }
 
 static weir__function *
@@ -147,7 +169,8 @@ static const struct weir__task_ops own_ops = {
 void
 weir__fiber_deliver_own(struct weir__fiber *fiber)
 {
-        weir__task_init(&fiber->own.task, &own_ops, 0, weir__fiber_go_on, NULL);
+        if (fiber->own.task.work.ops != &own_ops.work)
+                weir__task_init(&fiber->own.task, &own_ops, 0, weir__fiber_go_on, NULL);
         fiber->own.task.series = fiber->scope;
         weir__task_deliver(&fiber->own.task);
 }
@@ -190,18 +213,23 @@ end_shield(struct weir_series *shield)
         weir__unlock(&shield->lock);
 }
 
-/* The series goes on as others do: it runs what was pushed, and ends. */
 static void
 end(struct weir__fiber *fiber)
 {
-        struct weir_series *inner = &fiber->inner;
-
         if (fiber->shield)
                 end_shield(fiber->shield);
-        weir__lock(&inner->lock);
-        inner->state = WEIR__SERIES_RUNNING;
-        weir__unlock(&inner->lock);
-        weir__series_go_on(inner);
+        weir__series_end_fed(&fiber->inner);
+}
+
+/* A fiber that was started alone is a root once it waits: one that ends at once needs no place in the registry. */
+static void
+register_root(struct weir__fiber *fiber)
+{
+        fiber->inner.started = weir__live_stamp();
+        if (fiber->task.series)
+                return;
+        weir__live_add(&fiber->inner);
+        fiber->inner.is_live = true;
 }
 
 static void
@@ -209,6 +237,8 @@ feed(struct weir_series *series)
 {
         struct weir__fiber *fiber = fiber_of_series(series);
 
+        if (__builtin_expect(fiber->inner.started == 0, 0) && fiber->wish != WEIR__FIBER_END)
+                register_root(fiber);
         switch ((enum weir__fiber_wish)fiber->wish) {
         case WEIR__FIBER_YIELD: weir__fiber_deliver_own(fiber); break;
         case WEIR__FIBER_SLEEP: weir__fiber_start_sleep(fiber); break;
@@ -334,10 +364,6 @@ start(struct weir_task *task)
                 weir__lock(&inner->lock); /* a cancel that comes before the start hands down its cause meanwhile */
                 weir__series_enter(inner, task->series);
                 weir__unlock(&inner->lock);
-        } else {
-                inner->started = weir__live_stamp();
-                weir__live_add(inner);
-                inner->is_live = true;
         }
         atomic_store_explicit(&task->word, WEIR__PENDING, memory_order_release); /* for dumps */
         weir__fiber_deliver_own(fiber);

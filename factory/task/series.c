@@ -413,13 +413,6 @@ take_next(struct weir_series *series, int *cause, bool *ends)
         return task;
 }
 
-/* By the thread that makes the steps: what others push meanwhile may be missed. */
-static bool
-has_queued(const struct weir_series *series)
-{
-        return series->taken || ring_of(&series->queue) || ring_of(&series->front);
-}
-
 /* Starts the next task, or drops a batch of what is left of a series that ends early, or ends it. */
 void
 weir__series_go_on(struct weir_series *series)
@@ -428,7 +421,7 @@ weir__series_go_on(struct weir_series *series)
                 int cause = 0;
                 bool ends = false;
 
-                if (__builtin_expect(weir__series_is_fed(series), 0) && !has_queued(series)) {
+                if (__builtin_expect(weir__series_is_fed(series), 0) && !weir__series_has_queued(series)) {
                         ((const struct weir__series_ops *)series->work.ops)->feed(series);
                         return;
                 }
@@ -447,6 +440,23 @@ weir__series_go_on(struct weir_series *series)
                 weir__task_discard(task);
         }
         weir__deliver(weir__poller_at(series->poller), &series->work);
+}
+
+void
+weir__series_end_fed(struct weir_series *series)
+{
+        bool ends = false;
+
+        weir__lock(&series->lock);
+        bool is_empty = !weir__series_has_queued(series);
+        series->state = WEIR__SERIES_RUNNING;
+        if (is_empty)
+                ends = become_ended(series, weir__series_effective_cause(series));
+        weir__unlock(&series->lock);
+        if (!is_empty)
+                weir__series_go_on(series);
+        else if (ends)
+                end_series(series);
 }
 
 /* Takes the first task, unless there is none or the series ends early.  With the lock held. */

@@ -291,6 +291,17 @@ weir__series_leave_task(struct weir_series *series, struct weir_task *task)
 
 void weir__series_go_on(struct weir_series *series);
 
+/* Whether something is queued.  By the thread that makes the steps: what others push meanwhile may be missed. */
+static inline bool
+weir__series_has_queued(const struct weir_series *series)
+{
+        return series->taken || atomic_load_explicit(&series->queue, memory_order_relaxed) ||
+               atomic_load_explicit(&series->front, memory_order_relaxed);
+}
+
+/* A series that is FED is not fed any more: it runs what is queued, and ends.  By the thread that makes the steps. */
+void weir__series_end_fed(struct weir_series *series);
+
 /* After the callback of a task: on_free is called, and the series leaves the task, so that no thread reaches it any
  * more. */
 static inline void
