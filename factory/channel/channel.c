@@ -180,19 +180,30 @@ weir_channel_close(weir_channel *channel)
 int
 weir_channel_post(weir_channel *channel, void *message)
 {
-        struct weir__wait wait = {.object = (struct weir__waitable *)channel, .queue = WEIR__CHANNEL_SENDERS, .message = message};
+        struct weir__work_list claimed = {0};
+        int failed = weir__waitable_fault((struct weir__waitable *)channel);
 
-        return weir__wait_at_once(&wait);
+        if (failed)
+                return failed;
+        weir__waitable_lock(&channel->object);
+        failed = put(channel, &message, &claimed);
+        weir__unlock(&channel->object.lock);
+        weir__wait_deliver_all(&claimed);
+        return failed;
 }
 
 int
 weir_channel_poll(weir_channel *channel, void **message)
 {
-        struct weir__wait wait = {.object = (struct weir__waitable *)channel, .queue = WEIR__CHANNEL_RECEIVERS};
-        int failed = weir__wait_at_once(&wait);
+        struct weir__work_list claimed = {0};
+        int failed = weir__waitable_fault((struct weir__waitable *)channel);
 
-        if (!failed)
-                *message = wait.message;
+        if (failed)
+                return failed;
+        weir__waitable_lock(&channel->object);
+        failed = get(channel, message, &claimed);
+        weir__unlock(&channel->object.lock);
+        weir__wait_deliver_all(&claimed);
         return failed;
 }
 

@@ -129,6 +129,7 @@ weir__fiber_start_sleep(struct weir__fiber *fiber)
 {
         struct weir__timer *timer = &fiber->own.timer;
 
+        weir__fiber_clear_own(fiber);
         weir__task_init(&timer->task, &sleep_ops.task, 0, weir__fiber_go_on, NULL);
         timer->task.slack = weir__pollers.timer_slack;
         timer->node = (struct weir__timerq_node){.deadline = fiber->wanted.duration, .kind = WEIR__DEADLINE_TASK};
@@ -148,42 +149,61 @@ weir_fiber_sleep(weir_nsec duration)
         return fiber->own.timer.task.status;
 }
 
-static const struct weir__task_ops send_ops = {
-        .work = {.run = weir__wait_run,
-                 .kind = "a send",
-                 .is_migratable = true,
-                 .function = weir__task_function,
-                 .name = weir__task_name},
-        .start = weir__wait_start,
-        .end_early = weir__wait_end_early,
-        .release = weir__wait_release,
-        .free_memory = keep_memory,
-        .describe = weir__wait_describe,
-};
+static void
+run_wait(struct weir__work *work)
+{
+        struct weir__fiber *fiber = weir__container_of(work, struct weir__fiber, own.wait.task.work);
 
-static const struct weir__task_ops receive_ops = {
-        .work = {.run = weir__wait_run,
-                 .kind = "a receive",
-                 .is_migratable = true,
-                 .function = weir__task_function,
-                 .name = weir__task_name},
-        .start = weir__wait_start,
-        .end_early = weir__wait_end_early,
-        .release = weir__wait_release,
-        .free_memory = keep_memory,
-        .describe = weir__wait_describe,
-};
+        weir__wait_set_running(&fiber->own.wait);
+        weir__fiber_run_own(fiber);
+}
 
-void
-weir__fiber_start_wait(struct weir__fiber *fiber)
+/* The caller keeps the channel during the call, so the wait needs no reference; and it gets the message back. */
+#define WAIT_OPS(a_kind)                                                                                  \
+        {                                                                                                 \
+                .work = {.run = run_wait,                                                                 \
+                         .kind = a_kind,                                                                  \
+                         .is_migratable = true,                                                           \
+                         .function = weir__task_function,                                                 \
+                         .name = weir__task_name},                                                        \
+                .start = weir__wait_start, .end_early = weir__wait_end_early, .free_memory = keep_memory, \
+                .describe = weir__wait_describe                                                           \
+        }
+
+static const struct weir__task_ops send_ops = WAIT_OPS("a send"), receive_ops = WAIT_OPS("a receive");
+
+/* The same kind of wait once more needs little. */
+static void
+prepare_wait(struct weir__fiber *fiber)
 {
         struct weir__wait_task *wait = &fiber->own.wait;
         unsigned queue = fiber->wanted.wait.ops == &send_ops ? WEIR__CHANNEL_SENDERS : WEIR__CHANNEL_RECEIVERS;
 
-        weir__wait_task_init(wait, 0, fiber->wanted.wait.ops, weir__waitable_ref(fiber->wanted.wait.object), queue,
-                             weir__fiber_go_on, NULL);
+        if (wait->task.work.ops == &fiber->wanted.wait.ops->work) {
+                wait->task.status = 0;
+                atomic_store_explicit(&wait->task.word, WEIR__NEW, memory_order_relaxed);
+                wait->wait.object = fiber->wanted.wait.object;
+                wait->won = NULL;
+        } else {
+                weir__wait_task_init(wait, 0, fiber->wanted.wait.ops, fiber->wanted.wait.object, queue, weir__fiber_go_on, NULL);
+        }
+        wait->task.series = fiber->scope;
         wait->wait.message = fiber->wanted.wait.message;
-        weir__fiber_start(fiber, &wait->task);
+}
+
+void
+weir__fiber_start_wait(struct weir__fiber *fiber)
+{
+        struct weir_series *scope = fiber->scope;
+        struct weir_task *task = &fiber->own.wait.task;
+
+        weir__lock(&scope->lock);
+        prepare_wait(fiber);
+        scope->current = task;
+        if (__builtin_expect(weir__series_effective_cause(scope), 0))
+                weir__wait_end_early(task);
+        weir__unlock(&scope->lock);
+        weir__wait_start(task);
 }
 
 /* Waits at a channel.  Afterwards *message is what was received, or was not sent. */

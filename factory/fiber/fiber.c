@@ -20,6 +20,8 @@
 #include "kernel/worker/deliver.h"
 #include "kernel/worker/user.h"
 
+static void feed(struct weir_series *series);
+
 static struct weir__fiber *
 fiber_of(const struct weir_task *task)
 {
@@ -95,7 +97,7 @@ weir__fiber_leave(struct weir__fiber *fiber, enum weir__fiber_wish wish)
         weir__context_leave(&fiber->context);
 }
 
-/* -- the own task: it begins, and it yields -- */
+/* -- the own task: it begins, it yields, and it waits -- */
 
 /* Returns whether there is a stack now. */
 static bool
@@ -114,10 +116,10 @@ begin(struct weir__fiber *fiber)
         return true;
 }
 
-/* The callback that begins a fiber, or goes on after a yield: weir__task_call_back without the task. */
 static inline void
-call_own(struct weir__fiber *fiber, struct weir__worker *worker)
+call_own(struct weir__fiber *fiber)
 {
+        struct weir__worker *worker = weir__worker_self();
         const struct weir__poller *poller = worker->poller;
 
         worker->task = &fiber->own.task.work;
@@ -129,22 +131,44 @@ call_own(struct weir__fiber *fiber, struct weir__worker *worker)
                 weir__blocked_report(worker, &fiber->own.task.work);
 }
 
+/* What the fiber wants now.  No task of the program is on the stack. */
+static inline void
+go_on(struct weir__fiber *fiber)
+{
+        if (__builtin_expect(weir__series_has_queued(fiber->scope), 0))
+                weir__series_go_on(fiber->scope);
+        else
+                feed(fiber->scope);
+}
+
+static inline void
+call(struct weir__fiber *fiber)
+{
+        if (__builtin_expect(weir__trace_is_on(), 0))
+                weir__task_call_back(&fiber->own.task);
+        else
+                call_own(fiber);
+}
+
+void
+weir__fiber_run_own(struct weir__fiber *fiber)
+{
+        call(fiber);
+        go_on(fiber);
+}
+
 static void
 run_own(struct weir__work *work)
 {
         struct weir__fiber *fiber = weir__container_of(work, struct weir__fiber, own.task.work);
 
-        if (__builtin_expect(weir__trace_is_on(), 0)) {
-                atomic_store_explicit(&fiber->own.task.word, WEIR__RUNNING, memory_order_relaxed);
-                if (fiber->stack || begin(fiber))
-                        weir__task_call_back(&fiber->own.task);
-        } else if (fiber->stack || begin(fiber)) {
-                call_own(fiber, weir__worker_self());
-        }
-        if (fiber->wish == WEIR__FIBER_YIELD && !weir__series_has_queued(fiber->scope) && fiber->inner.started)
+        atomic_store_explicit(&fiber->own.task.word, WEIR__RUNNING, memory_order_relaxed);
+        if (fiber->stack || begin(fiber))
+                call(fiber);
+        if (fiber->wish == WEIR__FIBER_YIELD && fiber->inner.started && !weir__series_has_queued(fiber->scope))
                 weir__task_deliver(&fiber->own.task);
         else
-                weir__series_go_on(fiber->scope);
+                go_on(fiber);
 }
 
 static weir__function *
@@ -167,10 +191,24 @@ static const struct weir__task_ops own_ops = {
 };
 
 void
+weir__fiber_clear_own(struct weir__fiber *fiber)
+{
+        struct weir_series *scope = fiber->scope;
+
+        if (scope->current != &fiber->own.task)
+                return;
+        weir__lock(&scope->lock);
+        scope->current = NULL;
+        weir__unlock(&scope->lock);
+}
+
+void
 weir__fiber_deliver_own(struct weir__fiber *fiber)
 {
-        if (fiber->own.task.work.ops != &own_ops.work)
+        if (fiber->own.task.work.ops != &own_ops.work) {
+                weir__fiber_clear_own(fiber);
                 weir__task_init(&fiber->own.task, &own_ops, 0, weir__fiber_go_on, NULL);
+        }
         fiber->own.task.series = fiber->scope;
         weir__task_deliver(&fiber->own.task);
 }
@@ -178,7 +216,7 @@ weir__fiber_deliver_own(struct weir__fiber *fiber)
 /* -- between stretches -- */
 
 int
-weir__fiber_cause(const struct weir__fiber *fiber)
+weir__fiber_find_cause(const struct weir__fiber *fiber)
 {
         int cause = weir__series_effective_cause(fiber->scope);
 

@@ -96,10 +96,27 @@ struct weir__fiber {
 struct weir__fiber *weir__fiber_self(void) __attribute__((noinline));
 
 /* Why the fiber must not wait any more; 0: it may. */
-int weir__fiber_cause(const struct weir__fiber *fiber);
+int weir__fiber_find_cause(const struct weir__fiber *fiber) __attribute__((cold, noinline));
+
+static inline int
+weir__fiber_cause(const struct weir__fiber *fiber)
+{
+        bool may_have_one = atomic_load_explicit(&weir__series_descents, memory_order_acquire) ||
+                            atomic_load_explicit(&fiber->scope->cause, memory_order_acquire) || !weir__phase_is_up();
+
+        return __builtin_expect(may_have_one, 0) ? weir__fiber_find_cause(fiber) : 0;
+}
 
 /* Leaves the stack with that wish, and returns in the next stretch.  `wanted` is set. */
 void weir__fiber_leave(struct weir__fiber *fiber, enum weir__fiber_wish wish) __attribute__((noinline));
+
+/* A wait at a channel stays the current task of the scope until another one takes its place, so that it need not leave under the
+ * lock: it is RUNNING then, and a cancel leaves it alone.  Before its memory serves for another kind, and before the scope
+ * changes, the scope leaves it. */
+void weir__fiber_clear_own(struct weir__fiber *fiber);
+
+/* The callback of the own task, which is RUNNING, and what the fiber wants after that stretch. */
+void weir__fiber_run_own(struct weir__fiber *fiber);
 
 /* The callback of what a fiber awaits without a task of the program: the next stretch. */
 void weir__fiber_go_on(weir_task *task, void *context);

@@ -120,6 +120,7 @@ weir_fiber_shield(bool on)
                 return -EDEADLK;
         if (on && !fiber->shield && !(fiber->shield = make_shield(fiber)))
                 return -ENOMEM;
+        weir__fiber_clear_own(fiber);
         fiber->shields += on ? 1 : -1;
         fiber->scope = fiber->shields > 0 ? fiber->shield : &fiber->inner;
         return 0;
