@@ -46,6 +46,7 @@ enum weir__module {
         WEIR__MODULE_FENCE,
         WEIR__MODULE_LOCKS, /* a child forgets the sleepers of locks, before the other modules release theirs */
         WEIR__MODULE_MEMORY,
+        WEIR__MODULE_STACKS,
         WEIR__MODULE_LOG,
         WEIR__MODULE_TLS,
         WEIR__MODULE_TRACE, /* its end comes after that of the runtime, which is in the trace */

@@ -1,23 +1,63 @@
-/* kernel/stack/stack.h: stacks for fibers. */
+/* kernel/stack/stack.h: stacks for fibers.
+ *
+ * A stack is the upper part of a slot of an arena (arena.h).  The lower part is its guard: who touches that is told so, and the
+ * process ends (overflow.h). */
 #ifndef WEIR_KERNEL_STACK_H
 #define WEIR_KERNEL_STACK_H
 
+#include <stdatomic.h>
+#include <stdbool.h>
 #include <stddef.h>
+
+#define WEIR__STACK_SIZE_MIN ((size_t)16 << 10) /* bytes */
+#define WEIR__STACK_SIZE_MAX ((size_t)16 << 20)
+
+struct weir__arena;
 
 /* A stack.  It lies outside of the memory of the stack, so that a stack that is not used touches nothing there. */
 struct weir__stack {
         struct weir__stack *next; /* in a list of free ones */
-        char *top;                /* the address behind its highest byte */
+        char *top;                /* the address behind its highest byte; a multiple of 16 */
         size_t size;              /* usable bytes below `top` */
+        const void *owner;        /* for weir__stack_describe; of the one that has taken the stack */
+
+        /* Of this room. */
+        struct weir__arena *arena; /* constant while the arena is mapped */
+        unsigned valgrind_id;      /* 0: valgrind does not know it */
+        bool is_guarded;           /* by the thread that has it */
+        bool is_deep;              /* many of its pages are in memory.  Guarded by the lock of the arenas */
 };
 
 /* Takes a stack.
  *
- * Result:  0; -ENOMEM; -EAGAIN: the kernel allows no more mappings, which the log has said once.
- * Threads: any. */
+ * Result:  0; -ENOMEM; -EAGAIN: the kernel allows no more mappings, which the log has said; -ENOTSUP: the thread has a shadow
+ *          stack, which the log has said.
+ * Threads: any.  Not under a lock of rank LEAF. */
 int weir__stack_take(struct weir__stack **stack);
 
-/* Gives it back.  Nothing on it is needed any more, and nobody runs on it.  Any thread. */
+/* Gives it back.  Nothing on it is needed any more, and nobody runs on it.  Any thread.  Not under a lock of rank LEAF. */
 void weir__stack_give(struct weir__stack *stack);
+
+/* Stacks that are made from now on have at least so many usable bytes; 0: the default, which is larger under a sanitizer.  Else
+ * from WEIR__STACK_SIZE_MIN to WEIR__STACK_SIZE_MAX.  Free stacks of another size go.  Any thread. */
+void weir__stack_configure(size_t size);
+
+/* The name of what runs on a stack that was taken; NULL: unknown.  A signal handler calls it, on the thread that has used up the
+ * stack.  Set once, before the first stack is taken. */
+extern const char *(*weir__stack_describe)(const struct weir__stack *stack);
+
+struct weir__stack_stats {
+        size_t made;   /* stacks whose memory was ever used and is still mapped */
+        size_t in_use; /* of them */
+        size_t free;
+        size_t size;   /* usable bytes of a new one */
+        size_t cap;    /* so many may be made; SIZE_MAX: no limit but memory */
+};
+
+/* The counts of threads that take and give meanwhile are of about this moment.  Any thread. */
+void weir__stack_stats(struct weir__stack_stats *stats);
+
+/* Unmaps what is free, but for what other threads keep for themselves.  Any thread. */
+void weir__stack_trim(void);
 
 #endif

@@ -1,0 +1,269 @@
+/* kernel/stack/slots.c: the memory of arenas, and the index of them by address.
+ *
+ * Threads: any; an arena belongs to its caller meanwhile.
+ * Locks:   none.  The index serves a handler of faults, which takes no lock.  So its tables stay for ever, and a struct weir__arena
+ *          is never freed but used again. */
+#include "kernel/stack/slots.h"
+
+#include <stdint.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "kernel/memory/sanitized.h"
+#include "kernel/stack/guard.h"
+#include "kernel/stack/tools.h"
+
+#define USABLE       ((size_t)192 << 10) /* bytes: the default */
+#define USABLE_LARGE ((size_t)960 << 10) /* under a sanitizer, whose frames are larger */
+#define SHALLOW      ((size_t)32 << 10)  /* bytes: a stack with more of them in memory is deep */
+
+/* -- sizes -- */
+
+static size_t
+page_size(void)
+{
+        static _Atomic size_t known;
+        size_t size = atomic_load_explicit(&known, memory_order_relaxed);
+
+        if (!size)
+                atomic_store_explicit(&known, size = (size_t)sysconf(_SC_PAGESIZE), memory_order_relaxed);
+        return size;
+}
+
+static size_t
+round_up(size_t size)
+{
+        return (size + page_size() - 1) & ~(page_size() - 1);
+}
+
+size_t
+weir__slots_size(size_t size)
+{
+        return round_up(size ? size : WEIR__SANITIZED || weir__tools_are_there() ? USABLE_LARGE : USABLE);
+}
+
+static size_t
+guard_size(void)
+{
+        return round_up(WEIR__STACK_GUARD);
+}
+
+/* An arena of the full size is aligned without further work most of the time. */
+static size_t
+mapped_size(size_t slot, unsigned count)
+{
+        return count == WEIR__ARENA_SIZE / slot ? WEIR__ARENA_SIZE : count * slot;
+}
+
+/* -- the index: tables for the upper and the lower half of the bits above those inside an arena -- */
+
+#define INDEX_BITS 11 /* so addresses have up to 48 bits */
+#define INDEX_ROOM ((size_t)1 << INDEX_BITS)
+
+typedef _Atomic(struct weir__arena *) entry;
+
+static _Atomic(entry *) tables[INDEX_ROOM];
+
+/* Where the arena at that address is entered; NULL: nowhere. */
+static entry *
+entry_of(const void *address)
+{
+        uintptr_t number = (uintptr_t)address / WEIR__ARENA_SIZE;
+
+        if (number / INDEX_ROOM >= INDEX_ROOM)
+                return NULL;
+        entry *table = atomic_load_explicit(&tables[number / INDEX_ROOM], memory_order_acquire);
+        return table ? &table[number % INDEX_ROOM] : NULL;
+}
+
+static bool
+make_entry(const void *address)
+{
+        uintptr_t number = (uintptr_t)address / WEIR__ARENA_SIZE;
+        entry *table, *expected = NULL;
+
+        if (entry_of(address) || number / INDEX_ROOM >= INDEX_ROOM)
+                return entry_of(address);
+        table = calloc(INDEX_ROOM, sizeof *table);
+        if (table && !atomic_compare_exchange_strong(&tables[number / INDEX_ROOM], &expected, table))
+                free(table); /* another thread was faster */
+        return entry_of(address);
+}
+
+struct weir__stack *
+weir__arenas_find(const void *address, bool *is_guard)
+{
+        entry *its = entry_of(address);
+        struct weir__arena *arena = its ? atomic_load_explicit(its, memory_order_acquire) : NULL;
+
+        if (!arena)
+                return NULL;
+        size_t offset = (size_t)((const char *)address - arena->memory), i = offset / arena->slot;
+        if (i >= arena->count)
+                return NULL;
+        *is_guard = offset % arena->slot < arena->guard;
+        return &arena->stacks[i];
+}
+
+/* -- memory of the system -- */
+
+static char *
+map(size_t size, int protection)
+{
+        void *memory = mmap(NULL, size, protection, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+
+        return memory == MAP_FAILED ? NULL : memory;
+}
+
+static void
+unmap(char *memory, size_t size)
+{
+        if (memory && size)
+                munmap(memory, size);
+}
+
+/* Memory that begins where an arena may.  The system puts one mapping below the other, so the one after an aligned one usually is
+ * aligned.  What cannot be accessed counts nowhere as used memory. */
+static char *
+map_aligned(size_t size)
+{
+        char *memory = size == WEIR__ARENA_SIZE ? map(size, PROT_READ | PROT_WRITE) : NULL;
+
+        if (memory && (uintptr_t)memory % WEIR__ARENA_SIZE == 0)
+                return memory;
+        unmap(memory, size);
+        memory = map(WEIR__ARENA_SIZE + size, PROT_NONE);
+        if (!memory)
+                return NULL;
+        size_t before = WEIR__ARENA_SIZE - (uintptr_t)memory % WEIR__ARENA_SIZE;
+        unmap(memory, before);
+        unmap(memory + before + size, WEIR__ARENA_SIZE - before);
+        if (mprotect(memory + before, size, PROT_READ | PROT_WRITE) == 0)
+                return memory + before;
+        unmap(memory + before, size);
+        return NULL;
+}
+
+/* The system may count all memory that can be written as used (vm.overcommit_memory is 2).  Where it refuses an arena, one with
+ * fewer slots may be possible. */
+char *
+weir__slots_map(size_t size, unsigned *count)
+{
+        size_t slot = guard_size() + size;
+        char *memory = NULL;
+
+        for (*count = (unsigned)(WEIR__ARENA_SIZE / slot); *count; *count /= 4)
+                if ((memory = map_aligned(mapped_size(slot, *count))))
+                        break;
+        if (!memory)
+                return NULL;
+        madvise(memory, mapped_size(slot, *count), MADV_NOHUGEPAGE); /* without huge pages it fails: nothing is lost */
+        if (make_entry(memory))
+                return memory;
+        weir__slots_unmap(memory, size, *count);
+        return NULL;
+}
+
+void
+weir__slots_unmap(char *memory, size_t size, unsigned count)
+{
+        munmap(memory, mapped_size(guard_size() + size, count));
+}
+
+void
+weir__slots_enter(struct weir__arena *arena, char *memory, size_t size, unsigned count)
+{
+        arena->memory = memory;
+        arena->guard = guard_size();
+        arena->slot = arena->guard + size;
+        arena->count = count;
+        arena->fresh = arena->out = arena->idle_count = 0;
+        arena->idle = arena->blank = arena->bare = NULL;
+        for (unsigned i = 0; i < count; i++)
+                arena->stacks[i] = (struct weir__stack){.top = memory + (i + 1) * arena->slot, .size = size, .arena = arena};
+        weir__tools_note_arena(memory, mapped_size(arena->slot, count), true);
+        atomic_store_explicit(entry_of(memory), arena, memory_order_release);
+}
+
+void
+weir__slots_leave(struct weir__arena *arena)
+{
+        size_t guarded = 0, size = mapped_size(arena->slot, arena->count);
+
+        for (unsigned i = 0; i < arena->fresh; i++) {
+                guarded += arena->stacks[i].is_guarded;
+                weir__tools_forget_stack(&arena->stacks[i]);
+        }
+        atomic_store_explicit(entry_of(arena->memory), NULL, memory_order_release);
+        weir__tools_note_arena(arena->memory, size, false);
+        munmap(arena->memory, size);
+        weir__guard_forget(guarded);
+}
+
+/* -- pages -- */
+
+/* Of the addresses above `from`. */
+static void
+drop_pages(char *from, const char *to)
+{
+        if (from < to)
+                madvise(from, (size_t)(to - from), MADV_DONTNEED);
+}
+
+/* The lowest address of the pages that a stack keeps. */
+static char *
+shallow_end(const struct weir__stack *stack)
+{
+        size_t kept = round_up(SHALLOW);
+
+        return (char *)((uintptr_t)(stack->top + page_size() - 1) & ~(page_size() - 1)) -
+               (kept < stack->size ? kept : stack->size);
+}
+
+static char *
+lowest(const struct weir__stack *stack)
+{
+        const struct weir__arena *arena = stack->arena;
+
+        return arena->memory + (size_t)(stack - arena->stacks) * arena->slot + arena->guard;
+}
+
+/* Looks at a few pages below the first ones: frames are seldom larger. */
+bool
+weir__slots_is_deep(const struct weir__stack *stack)
+{
+        unsigned char is_there[8] = {0};
+        char *end = shallow_end(stack);
+        size_t pages = (size_t)(end - lowest(stack)) / page_size();
+
+        if (pages > sizeof is_there)
+                pages = sizeof is_there;
+        if (!pages || mincore(end - pages * page_size(), pages * page_size(), is_there))
+                return false;
+        for (size_t i = 0; i < pages; i++)
+                if (is_there[i] & 1)
+                        return true;
+        return false;
+}
+
+void
+weir__slots_make_shallow(struct weir__stack *stack)
+{
+        drop_pages(lowest(stack), shallow_end(stack));
+}
+
+/* Neighbours go in one call. */
+void
+weir__slots_drop(struct weir__arena *arena, const struct weir__stack *stacks)
+{
+        bool is_given[WEIR__SLOTS_MOST + 1] = {false};
+
+        for (; stacks; stacks = stacks->next)
+                is_given[stacks - arena->stacks] = true;
+        for (size_t from = 0, to; from < arena->count; from = to + 1) {
+                for (to = from; is_given[to]; to++)
+                        continue;
+                drop_pages(arena->memory + from * arena->slot, arena->memory + to * arena->slot);
+        }
+}

@@ -1,0 +1,50 @@
+/* kernel/stack/tools.c: calls into the tools that watch the program.
+ *
+ * The loader finds these functions where the program was built with -fsanitize, by gcc or by clang; else they are NULL.
+ *
+ * Threads: any.  No locks. */
+#include "kernel/stack/tools.h"
+
+#include "kernel/memory/memory.h"
+#include "kernel/stack/stack.h"
+
+#if __has_include(<valgrind/valgrind.h>)
+#include <valgrind/valgrind.h>
+#else
+#define VALGRIND_STACK_REGISTER(low, high) 0
+#define VALGRIND_STACK_DEREGISTER(id)      (void)(id)
+#endif
+
+extern void __lsan_register_root_region(const void *memory, size_t size) __attribute__((weak));
+extern void __lsan_unregister_root_region(const void *memory, size_t size) __attribute__((weak));
+
+bool
+weir__tools_are_there(void)
+{
+        return weir__memory_is_watched || __lsan_register_root_region;
+}
+
+void
+weir__tools_note_arena(const void *memory, size_t size, bool is_mapped)
+{
+        if (!__lsan_register_root_region)
+                return;
+        if (is_mapped)
+                __lsan_register_root_region(memory, size);
+        else
+                __lsan_unregister_root_region(memory, size);
+}
+
+void
+weir__tools_note_stack(struct weir__stack *stack)
+{
+        stack->valgrind_id = (unsigned)VALGRIND_STACK_REGISTER(stack->top - stack->size, stack->top - 1) + 1;
+}
+
+void
+weir__tools_forget_stack(struct weir__stack *stack)
+{
+        if (stack->valgrind_id)
+                VALGRIND_STACK_DEREGISTER(stack->valgrind_id - 1);
+        stack->valgrind_id = 0;
+}
