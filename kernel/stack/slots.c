@@ -1,8 +1,8 @@
 /* kernel/stack/slots.c: the memory of arenas, and the index of them by address.
  *
  * Threads: any; an arena belongs to its caller meanwhile.
- * Locks:   none.  The index serves a handler of faults, which takes no lock.  So its tables stay for ever, and a struct weir__arena
- *          is never freed but used again. */
+ * Locks:   none.  The index serves a handler of faults, which takes no lock.  So its tables stay for ever, and a struct
+ *          weir__arena is never freed but used again. */
 #include "kernel/stack/slots.h"
 
 #include <stdint.h>

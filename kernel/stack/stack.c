@@ -2,15 +2,15 @@
  *
  *      a thread: two chains of its cache  <- chains ->  arenas (arena.c)
  *
- * Threads: a cache belongs to one thread.  It is made when the thread first takes or gives, and emptied when the thread ends.  A
- *          chain that is full waits behind the one in use, and goes back when the next one is full.  So a thread takes the lock of
- *          the arenas at most once in CHAIN stacks, and the stacks that go are those that were used longest ago.
+ * Threads: a cache belongs to one thread.  It is made when the thread first takes or gives, and emptied when the thread ends.
+ *          A chain that is full waits behind the one in use, and goes back when the next one is full.  So a thread takes the
+ *          lock of the arenas at most once in CHAIN stacks, and those stacks go that were used longest ago.
  * Locks:   a leaf for the list of caches, which only counts need.
  *
  * A slot gets its guard when its stack is first handed out.
  *
- * Fork: both locks are held meanwhile.  Stacks in the caches of its parent's other threads, and those of their fibers, are lost to
- * the child. */
+ * Fork: both locks are held meanwhile.  Stacks in the caches of its parent's other threads, and those of their fibers, are lost
+ * to the child. */
 #include "kernel/stack/stack.h"
 
 #include <errno.h>
@@ -26,6 +26,7 @@
 #include "kernel/observe/log.h"
 #include "kernel/stack/arena.h"
 #include "kernel/stack/guard.h"
+#include "kernel/stack/overflow.h"
 #include "kernel/stack/tools.h"
 
 #define CHAIN 32 /* stacks */
@@ -217,6 +218,7 @@ take_first(struct weir__stack **taken)
 
         if (has_shadow_stack())
                 return refuse_shadow_stack();
+        weir__overflow_watch();
         if (cache && atomic_load_explicit(&cache->is_stale, memory_order_relaxed))
                 empty(cache);
         stack = cache ? pop(cache) : weir__arenas_take(1, false, &failed);

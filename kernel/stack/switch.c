@@ -1,73 +1,223 @@
-/* kernel/stack/switch.c: the first frame of a context, and what a switch carries besides registers.
+/* kernel/stack/switch.c: entering and leaving contexts, and what a switch carries besides registers.
+ *
+ *      sanitizers   are told before the switch where it goes, and behind it that it has come there
+ *      C++          the list of caught exceptions lies in the thread; it is exchanged with that of the context before the switch
+ *
+ * A program that has neither pays one comparison.  The functions are found where the program has the sanitizer or C++; else they
+ * are NULL.  A C++ library that a program without C++ loads later is not seen.
+ *
+ * ThreadSanitizer counts calls and returns for each context.  So the calls that tell it of a switch are made by the functions that
+ * switch themselves, and their helpers are inlined.
  *
  * Threads: a context is run by one at a time.  No locks. */
 #include "kernel/stack/switch.h"
 
+#include <stdbool.h>
 #include <stdint.h>
 #include <string.h>
 
 #include "kernel/base/panic.h"
+#include "kernel/stack/frame.h"
+#include "kernel/stack/overflow.h"
 #include "kernel/stack/stack.h"
 
-/* In assembly: stores the registers on the stack that runs, exchanges the stack pointer with *sp, and loads the registers there. */
-void weir__context_swap(void **sp);
+extern void __sanitizer_start_switch_fiber(void **fake, const void *low, size_t size) __attribute__((weak));
+extern void __sanitizer_finish_switch_fiber(void *fake, const void **low, size_t *size) __attribute__((weak));
+extern void __asan_unpoison_memory_region(const volatile void *begin, size_t size) __attribute__((weak));
+extern void *__tsan_get_current_fiber(void) __attribute__((weak));
+extern void *__tsan_create_fiber(unsigned flags) __attribute__((weak));
+extern void __tsan_destroy_fiber(void *fiber) __attribute__((weak));
+extern void __tsan_switch_to_fiber(void *fiber, unsigned flags) __attribute__((weak));
 
-/* In assembly: where a new context begins.  It calls `body` with `argument`, as the frame says. */
-void weir__context_start(void);
+/* Source: Itanium C++ ABI, exception handling, 2.2.2. */
+struct exceptions {
+        void *caught;
+        unsigned uncaught;
+};
 
-/* What weir__context_swap loads, in the order of rising addresses. */
-#if defined(__x86_64__)
-struct frame {
-        uint32_t mxcsr;
-        uint16_t x87, unused;
-        void *r15, *r14, *r13, *r12, *rbx, *rbp;
-        void (*start)(void);
+extern struct exceptions *__cxa_get_globals(void) __attribute__((weak));
+
+/* At the top of the stack of a context. */
+struct weir__context_extra {
+        void (*body)(void *argument);
+        void *argument;
+        struct exceptions exceptions; /* of the side that does not run */
+
+        /* AddressSanitizer */
+        const void *low, *thread_low; /* of the stack, and of that of the thread that has entered */
+        size_t size, thread_size;
+        void *fake; /* frames that lie elsewhere, of the context */
+
+        /* ThreadSanitizer */
+        void *fiber, *thread_fiber;
+        bool is_over;
 };
-#elif defined(__aarch64__)
-struct frame {
-        uint64_t fpcr, unused;
-        void *x19, *x20, *x21, *x22, *x23, *x24, *x25, *x26, *x27, *x28, *x29;
-        void (*start)(void); /* x30 */
-        uint64_t d8, d9, d10, d11, d12, d13, d14, d15;
-};
+
+/* No instrumentation: in the midst of a switch a sanitizer does not know which stack this is. */
+#if defined(__clang__) && __has_attribute(disable_sanitizer_instrumentation)
+#define UNSEEN __attribute__((no_sanitize("address", "thread", "undefined"), disable_sanitizer_instrumentation))
+#elif defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define UNSEEN __attribute__((no_sanitize("address", "thread", "undefined")))
 #else
-#error "weir has a switch of stacks for x86-64 and aarch64 only"
+#define UNSEEN
 #endif
+#define PART static inline __attribute__((always_inline)) UNSEEN
+
+/* -- the parts of a switch -- */
+
+PART bool
+is_extra_needed(void)
+{
+        return __cxa_get_globals || __sanitizer_start_switch_fiber || __tsan_switch_to_fiber;
+}
+
+PART void
+exchange_exceptions(struct weir__context_extra *extra)
+{
+        if (!__cxa_get_globals)
+                return;
+        struct exceptions *of_thread = __cxa_get_globals(), leaving = *of_thread;
+        *of_thread = extra->exceptions;
+        extra->exceptions = leaving;
+}
+
+PART void
+tell_enter(struct weir__context_extra *extra, void **fake)
+{
+        exchange_exceptions(extra);
+        if (__tsan_switch_to_fiber) {
+                extra->thread_fiber = __tsan_get_current_fiber();
+                __tsan_switch_to_fiber(extra->fiber, 0);
+        }
+        if (__sanitizer_start_switch_fiber)
+                __sanitizer_start_switch_fiber(fake, extra->low, extra->size);
+}
+
+PART void
+tell_entered(struct weir__context_extra *extra, void *fake)
+{
+        if (__sanitizer_start_switch_fiber)
+                __sanitizer_finish_switch_fiber(fake, &extra->thread_low, &extra->thread_size);
+}
+
+/* `fake` is NULL where the context ends. */
+PART void
+tell_leave(struct weir__context_extra *extra, void **fake)
+{
+        exchange_exceptions(extra);
+        if (__tsan_switch_to_fiber)
+                __tsan_switch_to_fiber(extra->thread_fiber, 0);
+        if (__sanitizer_start_switch_fiber)
+                __sanitizer_start_switch_fiber(fake, extra->thread_low, extra->thread_size);
+}
+
+PART void
+tell_left(struct weir__context_extra *extra, void *fake)
+{
+        if (__sanitizer_start_switch_fiber)
+                __sanitizer_finish_switch_fiber(fake, NULL, NULL);
+        if (__tsan_switch_to_fiber && extra->is_over)
+                __tsan_destroy_fiber(extra->fiber);
+}
+
+/* -- contexts with extra -- */
+
+/* The first function of a context. */
+UNSEEN static void
+begin(void *context_extra)
+{
+        struct weir__context_extra *extra = context_extra;
+
+        tell_entered(extra, NULL);
+        extra->body(extra->argument);
+        weir__panic("the body of a context returned");
+}
+
+/* Makes room at the top of the stack.  What frames of before have poisoned may be used again. */
+static struct weir__context_extra *
+make_extra(struct weir__stack *stack, void (*body)(void *argument), void *argument)
+{
+        char *low = stack->top - stack->size;
+
+        if (__asan_unpoison_memory_region)
+                __asan_unpoison_memory_region(low, stack->size);
+        struct weir__context_extra *extra = (struct weir__context_extra *)((uintptr_t)(stack->top - sizeof *extra) &
+                                                                           ~(uintptr_t)15);
+        *extra = (struct weir__context_extra){.body = body, .argument = argument, .low = low, .size = stack->size};
+        if (__tsan_switch_to_fiber)
+                extra->fiber = __tsan_create_fiber(0);
+        return extra;
+}
+
+UNSEEN __attribute__((noinline)) static void
+enter_with_extra(struct weir__context *context)
+{
+        struct weir__context_extra *extra = context->extra;
+        void *fake = NULL;
+
+        tell_enter(extra, &fake);
+        weir__context_swap(&context->sp);
+        tell_left(extra, fake);
+}
+
+UNSEEN __attribute__((noinline)) static void
+leave_with_extra(struct weir__context *context)
+{
+        struct weir__context_extra *extra = context->extra;
+
+        tell_leave(extra, &extra->fake);
+        weir__context_swap(&context->sp);
+        tell_entered(extra, extra->fake);
+}
+
+/* -- the interface -- */
 
 void
 weir__context_make(struct weir__context *context, struct weir__stack *stack, void (*body)(void *argument), void *argument)
 {
-        struct frame *frame = (struct frame *)((uintptr_t)stack->top & ~(uintptr_t)15) - 1;
+        struct weir__context_extra *extra = is_extra_needed() ? make_extra(stack, body, argument) : NULL;
+        char *low = stack->top - stack->size;
 
-        memset(frame, 0, sizeof *frame);
-        frame->start = weir__context_start;
-#if defined(__x86_64__)
-        frame->mxcsr = 0x1f80;
-        frame->x87 = 0x037f;
-        frame->r12 = (void *)body;
-        frame->r13 = argument;
-#else
-        frame->x19 = (void *)body;
-        frame->x20 = argument;
-#endif
-        context->sp = frame;
+        context->extra = extra;
+        context->sp = extra ? weir__frame_make(low, (char *)extra, begin, extra)
+                            : weir__frame_make(low, stack->top, body, argument);
 }
 
-void
+UNSEEN void
 weir__context_enter(struct weir__context *context)
 {
-        weir__context_swap(&context->sp);
+        if (__builtin_expect(!weir__overflow_is_watched, 0))
+                weir__overflow_watch();
+        if (__builtin_expect(context->extra != NULL, 0))
+                enter_with_extra(context);
+        else
+                weir__context_swap(&context->sp);
 }
 
-void
+UNSEEN void
 weir__context_leave(struct weir__context *context)
 {
+        if (__builtin_expect(context->extra != NULL, 0))
+                leave_with_extra(context);
+        else
+                weir__context_swap(&context->sp);
+}
+
+UNSEEN void
+weir__context_end(struct weir__context *context)
+{
+        if (context->extra) {
+                context->extra->is_over = true;
+                tell_leave(context->extra, NULL);
+        }
         weir__context_swap(&context->sp);
+        weir__panic("a context was entered after its end");
 }
 
 void
-weir__context_end(struct weir__context *context)
+weir__context_drop(struct weir__context *context)
 {
-        weir__context_swap(&context->sp);
-        weir__panic("a context was entered after its end");
+        if (context->extra && __tsan_switch_to_fiber)
+                __tsan_destroy_fiber(context->extra->fiber);
+        context->extra = NULL;
 }
