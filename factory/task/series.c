@@ -451,7 +451,7 @@ weir__series_end_fed(struct weir_series *series)
         bool is_empty = !weir__series_has_queued(series);
         series->state = WEIR__SERIES_RUNNING;
         if (is_empty)
-                ends = become_ended(series, weir__series_effective_cause(series));
+                ends = become_ended(series, cause_to_end(series));
         weir__unlock(&series->lock);
         if (!is_empty)
                 weir__series_go_on(series);
