@@ -13,6 +13,7 @@
 #include "factory/fiber/fiber.h"
 #include "factory/task/live.h"
 #include "kernel/base/list.h"
+#include "kernel/base/phase.h"
 #include "kernel/memory/memory.h"
 #include "kernel/observe/log.h"
 #include "kernel/worker/deliver.h"
@@ -201,7 +202,9 @@ fault_of(struct weir_group *group, const struct weir_task *task)
 {
         if (task->flags & WEIR__TASK_POISONED)
                 return task->status;
-        return weir__series_effective_cause(&group->within);
+        int cause = weir__series_effective_cause(&group->within);
+
+        return cause ? cause : weir__phase_is_stopping() ? -ESHUTDOWN : 0;
 }
 
 int
