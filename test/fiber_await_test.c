@@ -495,16 +495,11 @@ int
 main(void)
 {
         static const struct weir_test tests[] = {
-                WEIR_TEST(timers_are_awaited),
-                WEIR_TEST(of_a_ticker_the_end_is_awaited),
-                WEIR_TEST(combinators_are_awaited),
-                WEIR_TEST(what_makes_tasks_is_awaited),
-                WEIR_TEST(functions_are_awaited),
-                WEIR_TEST(what_others_bring_about_is_awaited),
-                WEIR_TEST(channels_are_awaited),
-                WEIR_TEST(what_is_shared_is_awaited),
-                WEIR_TEST(fibers_are_awaited),
-                WEIR_TEST(bad_tasks_are_refused),
+                WEIR_TEST(timers_are_awaited),        WEIR_TEST(of_a_ticker_the_end_is_awaited),
+                WEIR_TEST(combinators_are_awaited),   WEIR_TEST(what_makes_tasks_is_awaited),
+                WEIR_TEST(functions_are_awaited),     WEIR_TEST(what_others_bring_about_is_awaited),
+                WEIR_TEST(channels_are_awaited),      WEIR_TEST(what_is_shared_is_awaited),
+                WEIR_TEST(fibers_are_awaited),        WEIR_TEST(bad_tasks_are_refused),
                 WEIR_TEST(pushed_tasks_come_between),
         };
 

@@ -104,10 +104,8 @@ misuse_aborts_with_the_reason(void)
         weir_test_aborts(run_await_what_was_started, "weir_await: timer \"session/7\" was already started (by weir_task_start)");
         weir_test_aborts(run_start_what_was_awaited, "weir_task_start: timer \"session/7\" was already ");
         weir_test_aborts(run_start_what_a_group_has, "weir_task_start: timer \"session/7\" was already ");
-        weir_test_aborts(run_yield_while_blocking,
-                         "fiber test awaits between weir_blocking_begin and weir_blocking_end");
-        weir_test_aborts(run_await_while_blocking,
-                         "fiber test awaits between weir_blocking_begin and weir_blocking_end");
+        weir_test_aborts(run_yield_while_blocking, "fiber test awaits between weir_blocking_begin and weir_blocking_end");
+        weir_test_aborts(run_await_while_blocking, "fiber test awaits between weir_blocking_begin and weir_blocking_end");
 }
 
 /* -- its status -- */

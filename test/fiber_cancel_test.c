@@ -1,0 +1,670 @@
+/* test/fiber_cancel_test.c: a fiber that ends early, in each way and wherever it waits. */
+#include "test/fiber_fixture.h"
+
+#include "test/blocks_fixture.h"
+
+#define FAR WEIR_SEC(100000)
+
+/* -- where it waits -- */
+
+static struct {
+        weir_channel *empty, *full;
+        weir_guard *guard;
+        weir_counter *counter;
+        weir_mailbox *mailbox;
+        weir_watch *watch;
+        weir_subscriber *subscriber;
+        weir_semaphore *semaphore;
+        weir_pool *pool;
+        weir_barrier *barrier;
+        weir_rate *rate;
+        weir_condition *condition;
+        weir_fd *fd;
+        int pipe[2];
+} at;
+
+static struct weir_test_record inner; /* of what the fiber awaits */
+
+static weir_task *
+timer(void)
+{
+        return weir_timer_new(FAR, NULL, NULL);
+}
+
+static int
+wait_sleep(void)
+{
+        return weir_fiber_sleep(FAR);
+}
+
+static int
+wait_between_stretches(void)
+{
+        int status = 0;
+
+        while (!status) {
+                status = weir_fiber_sleep(WEIR_MSEC(1));
+                for (unsigned i = 0; i < 3 && !status; i++)
+                        status = weir_fiber_yield();
+                if (!status)
+                        status = weir_await(weir_empty_new(NULL, NULL));
+        }
+        return status;
+}
+
+static int
+wait_receive(void)
+{
+        void *message;
+
+        return weir_fiber_receive(at.empty, &message);
+}
+
+static int
+wait_send(void)
+{
+        return weir_fiber_send(at.full, &at);
+}
+
+static int
+wait_acquire(void)
+{
+        return weir_fiber_acquire(at.guard);
+}
+
+static int
+await(weir_task *task)
+{
+        int status = weir_await(weir_test_recorded(task));
+
+        CU_ASSERT(inner.calls == 1 && inner.status == status && inner.frees == 0);
+        return status;
+}
+
+#define AWAIT(name, task)            \
+        static int wait_##name(void) \
+        {                            \
+                return await(task);  \
+        }
+#define AT weir_test_done, &inner
+
+AWAIT(timer, weir_timer_new(FAR, AT))
+AWAIT(counter, weir_counter_wait_new(at.counter, AT))
+AWAIT(mailbox, weir_mailbox_receive_new(at.mailbox, AT))
+AWAIT(watch, weir_watch_wait_new(at.watch, 0, AT))
+AWAIT(topic, weir_topic_receive_new(at.subscriber, AT))
+AWAIT(semaphore, weir_semaphore_acquire_new(at.semaphore, 1, AT))
+AWAIT(pool, weir_pool_take_new(at.pool, AT))
+AWAIT(barrier, weir_barrier_arrive_new(at.barrier, AT))
+AWAIT(rate, weir_rate_take_new(at.rate, 1, AT))
+AWAIT(conditional, weir_conditional_new(at.condition, timer(), AT))
+AWAIT(limited, weir_limited_new(at.semaphore, 1, timer(), AT))
+AWAIT(guard, weir_guard_acquire_new(at.guard, AT))
+AWAIT(promise, weir_promise_new(NULL, AT))
+AWAIT(signal, weir_signal_new(SIGUSR1, AT))
+AWAIT(fd, weir_fd_readable_new(at.fd, AT))
+
+static int
+wait_ticker(void)
+{
+        return weir_await(weir_ticker_new(WEIR_SEC(1), WEIR_TICK_SKIP, NULL, NULL));
+}
+
+static int
+wait_timeout(void)
+{
+        return weir_await(weir_timeout_new(timer(), FAR / 2));
+}
+
+static int
+wait_select(void)
+{
+        weir_task *select = weir_select_new(AT);
+
+        weir_select_receive(select, at.empty);
+        weir_select_send(select, at.full, &at);
+        return await(select);
+}
+
+static int
+wait_parallel(void)
+{
+        weir_task *parallel = weir_parallel_new(AT);
+
+        for (unsigned i = 0; i < 100; i++)
+                weir_parallel_add(parallel, timer());
+        return await(parallel);
+}
+
+static int
+wait_race(void)
+{
+        weir_task *race = weir_race_new(AT);
+
+        weir_race_add(race, timer());
+        weir_race_add(race, weir_promise_new(NULL, NULL, NULL));
+        return await(race);
+}
+
+static int
+wait_graph(void)
+{
+        weir_task *graph = weir_graph_new(AT);
+
+        weir_graph_precede(weir_graph_add(graph, timer(), "a"), weir_graph_add(graph, timer(), "b"));
+        return await(graph);
+}
+
+static int
+wait_module(void)
+{
+        weir_series *series = weir_series_new(NULL, NULL);
+
+        weir_series_push(series, timer());
+        weir_series_push(series, timer());
+        return await(weir_module_new(series, AT));
+}
+
+static weir_task *
+make(void *context)
+{
+        (void)context;
+        return timer();
+}
+
+AWAIT(retry, weir_retry_new(NULL, make, AT))
+AWAIT(repeater, weir_repeater_new(make, AT))
+AWAIT(dynamic, weir_dynamic_new(make, AT))
+
+static int
+sleep_far(void *context)
+{
+        (void)context;
+        return weir_fiber_sleep(FAR);
+}
+
+static int
+close_a_group(void *context)
+{
+        weir_group *group = weir_group_open();
+
+        CU_ASSERT_EQUAL(weir_group_start(group, timer()), 0);
+        CU_ASSERT_EQUAL(weir_group_start(group, weir_fiber_new(sleep_far, NULL, NULL)), 0);
+        if (context)
+                CU_ASSERT_EQUAL(weir_group_start(group, weir_fiber_new(close_a_group, NULL, NULL)), 0);
+        CU_ASSERT_EQUAL(weir_group_start(group, weir_promise_new(NULL, NULL, NULL)), 0);
+        return weir_group_close(group);
+}
+
+AWAIT(fiber, weir_fiber_new_as("sleep_far", sleep_far, AT))
+AWAIT(fiber_with_groups, weir_fiber_new_as("close_a_group", close_a_group, AT))
+
+static int
+wait_close(void)
+{
+        return close_a_group(&at);
+}
+
+static int
+wait_open_groups(void)
+{
+        for (unsigned i = 0; i < 3; i++)
+                CU_ASSERT_EQUAL(weir_group_start(weir_group_open(), weir_fiber_new(close_a_group, NULL, NULL)), 0);
+        return weir_fiber_sleep(FAR);
+}
+
+static int
+wait_within(void)
+{
+        return weir_await_within(timer(), FAR / 2);
+}
+
+static int
+wait_parallel_within(void)
+{
+        weir_task *parallel = weir_parallel_new(NULL, NULL);
+
+        weir_parallel_add(parallel, timer());
+        weir_parallel_add(parallel, weir_fiber_new(sleep_far, NULL, NULL));
+        return weir_await_within(parallel, FAR / 2);
+}
+
+static int
+wait_behind_a_shield(void)
+{
+        CU_ASSERT_EQUAL(weir_fiber_shield(true), 0);
+        CU_ASSERT_EQUAL(weir_fiber_sleep(WEIR_USEC(1)), 0);
+        CU_ASSERT_EQUAL(weir_fiber_shield(false), 0);
+        return weir_fiber_sleep(FAR);
+}
+
+struct point {
+        const char *name;
+        int (*wait)(void);
+};
+
+#define POINT(name)                \
+        {                          \
+#name, wait_##name \
+        }
+static const struct point points[] = {
+        POINT(sleep),
+        POINT(between_stretches),
+        POINT(receive),
+        POINT(send),
+        POINT(acquire),
+        POINT(timer),
+        POINT(counter),
+        POINT(mailbox),
+        POINT(watch),
+        POINT(topic),
+        POINT(semaphore),
+        POINT(pool),
+        POINT(barrier),
+        POINT(rate),
+        POINT(conditional),
+        POINT(limited),
+        POINT(guard),
+        POINT(promise),
+        POINT(signal),
+        POINT(fd),
+        POINT(ticker),
+        POINT(timeout),
+        POINT(select),
+        POINT(parallel),
+        POINT(race),
+        POINT(graph),
+        POINT(module),
+        POINT(retry),
+        POINT(repeater),
+        POINT(dynamic),
+        POINT(fiber),
+        POINT(fiber_with_groups),
+        POINT(close),
+        POINT(open_groups),
+        POINT(within),
+        POINT(parallel_within),
+        POINT(behind_a_shield),
+};
+#define POINTS (sizeof points / sizeof *points)
+
+/* -- the fiber -- */
+
+static struct weir_test_record record;
+static _Atomic int waited, afterwards, begun;
+
+static int
+wait_there(void *context)
+{
+        const struct point *point = context;
+        struct weir_test_record refused = {0};
+        void *message;
+
+        begun++;
+        CU_ASSERT_EQUAL(weir_series_set_name(weir_fiber_series(), "fiber"), 0);
+        waited = point->wait();
+        afterwards = weir_fiber_yield();
+        CU_ASSERT_EQUAL(weir_fiber_sleep(1), afterwards);
+        CU_ASSERT_EQUAL(weir_fiber_receive(at.full, &message), afterwards);
+        CU_ASSERT_EQUAL(weir_fiber_send(at.empty, &at), afterwards);
+        CU_ASSERT_EQUAL(weir_fiber_acquire(at.guard), afterwards);
+        CU_ASSERT_EQUAL(weir_await(weir_test_timer(1, &refused)), afterwards);
+        CU_ASSERT_EQUAL(refused.frees, 0);
+        CU_ASSERT_EQUAL(weir_await_within(timer(), 1), afterwards);
+        WEIR_TEST_NOT_CALLED(&refused);
+        weir_group *group = weir_group_open();
+        CU_ASSERT_EQUAL(weir_group_start(group, timer()), afterwards);
+        CU_ASSERT_EQUAL(weir_group_close(group), 0);
+        return 0;
+}
+
+static void
+note(weir_task *task, void *context)
+{
+        (void)context;
+        weir_test_note(&record, weir_task_status(task));
+}
+
+static void
+note_freed(void *context)
+{
+        (void)context;
+        record.frees++;
+}
+
+static weir_task *
+fiber_at(const struct point *point)
+{
+        weir_task *fiber = weir_fiber_new(wait_there, note, (void *)point);
+
+        weir_task_on_free(fiber, note_freed);
+        return fiber;
+}
+
+static void
+nothing(weir_task *task, void *context)
+{
+        (void)task;
+        (void)context;
+}
+
+static weir_series *holder;
+
+static void
+begin(void)
+{
+        weir_test_begin_virtual();
+        memset(&inner, 0, sizeof inner);
+        memset(&record, 0, sizeof record);
+        waited = afterwards = 1;
+        begun = 0;
+        CU_ASSERT_EQUAL(pipe(at.pipe), 0);
+        at.fd = weir_fd_new(at.pipe[0]);
+        at.empty = weir_channel_new(0, NULL);
+        at.full = weir_channel_new(1, NULL);
+        CU_ASSERT_EQUAL(weir_channel_post(at.full, &at), 0);
+        at.guard = weir_guard_new();
+        at.counter = weir_counter_new(1);
+        at.mailbox = weir_mailbox_new(NULL);
+        at.watch = weir_watch_new(NULL);
+        at.subscriber = weir_topic_subscribe("news", 1);
+        at.semaphore = weir_semaphore_new(0);
+        at.pool = weir_pool_new(NULL);
+        at.barrier = weir_barrier_new(2);
+        at.rate = weir_rate_new(1, FAR, 1);
+        CU_ASSERT_EQUAL(weir_rate_try_take(at.rate, 1), 0);
+        at.condition = weir_condition_new();
+        holder = weir_series_ref(weir_series_new(NULL, NULL));
+        weir_series_push(holder, weir_guard_acquire_new(at.guard, nothing, NULL));
+        weir_series_push(holder, timer());
+        weir_series_start(holder);
+        weir_test_pass(0);
+}
+
+static void
+end(void)
+{
+        weir_series_cancel(holder);
+        weir_series_unref(holder);
+        weir_channel_unref(at.empty);
+        weir_channel_unref(at.full);
+        weir_guard_unref(at.guard);
+        weir_counter_unref(at.counter);
+        weir_mailbox_unref(at.mailbox);
+        weir_watch_unref(at.watch);
+        weir_subscriber_unref(at.subscriber);
+        weir_semaphore_unref(at.semaphore);
+        weir_pool_unref(at.pool);
+        weir_barrier_unref(at.barrier);
+        weir_rate_unref(at.rate);
+        weir_condition_unref(at.condition);
+        weir_test_end();
+        weir_fd_forget(at.fd);
+        close(at.pipe[0]);
+        close(at.pipe[1]);
+        weir_test_free_kept();
+}
+
+/* -- the ways -- */
+
+struct way {
+        const char *name;
+        void (*end)(weir_series *around);
+        int awaits, status, around; /* what awaits report; of the fiber; of the series around it */
+};
+
+static void
+cancel_around(weir_series *around)
+{
+        weir_series_cancel(around);
+}
+
+static void *
+cancel_fiber(void *unused)
+{
+        (void)unused;
+        CU_ASSERT_EQUAL(weir_series_cancel_named("fiber", WEIR_ALL), 1);
+        return NULL;
+}
+
+static void
+cancel_by_name(weir_series *around)
+{
+        pthread_t thread;
+
+        (void)around;
+        CU_ASSERT_EQUAL_FATAL(pthread_create(&thread, NULL, cancel_fiber, NULL), 0);
+        pthread_join(thread, NULL);
+}
+
+static void
+cancel_twice(weir_series *around)
+{
+        weir_series_cancel(around);
+        weir_series_cancel_named("fiber", WEIR_ALL); /* if it is there still */
+        weir_series_cancel(around);
+}
+
+static void
+fail_around(weir_series *around)
+{
+        CU_ASSERT_EQUAL(weir_series_fail(around, -EIO), 0);
+}
+
+static void
+set_deadline(weir_series *around)
+{
+        CU_ASSERT_EQUAL(weir_series_set_deadline(around, WEIR_SEC(1)), 0);
+        weir_test_pass(WEIR_SEC(1));
+}
+
+static void
+shut_down(weir_series *around)
+{
+        (void)around;
+        weir_test_end();
+}
+
+static const struct way ways[] = {
+        {"cancel", cancel_around, -ECANCELED, -ECANCELED, -ECANCELED},
+        {"cancel by name", cancel_by_name, -ECANCELED, -ECANCELED, 0},
+        {"cancel twice", cancel_twice, -ECANCELED, -ECANCELED, -ECANCELED},
+        {"failure", fail_around, -ECANCELED, -ECANCELED, -EIO},
+        {"deadline", set_deadline, -ETIMEDOUT, -ETIMEDOUT, -ETIMEDOUT},
+        {"shutdown", shut_down, -ESHUTDOWN, -ESHUTDOWN, -ESHUTDOWN},
+};
+
+static void
+try(const struct point *point, const struct way *way)
+{
+        unsigned failed = CU_get_number_of_failures();
+
+        begin();
+        weir_series *around = weir_series_ref(weir_series_new(NULL, NULL));
+        weir_series_push(around, fiber_at(point));
+        CU_ASSERT_EQUAL(weir_series_start(around), 0);
+        weir_test_pass(WEIR_MSEC(10) + WEIR_USEC(500));
+        CU_ASSERT_EQUAL(record.calls, 0);
+        CU_ASSERT_EQUAL(waited, 1);
+        way->end(around);
+        if (way->end == shut_down)
+                weir_test_begin_virtual();
+        weir_test_pass(0);
+        WEIR_TEST_CALLED(&record, way->status);
+        CU_ASSERT_EQUAL(begun, 1);
+        CU_ASSERT_EQUAL(waited, way->awaits);
+        CU_ASSERT_EQUAL(afterwards, way->awaits);
+        CU_ASSERT(inner.calls == inner.frees && inner.calls <= 1);
+        CU_ASSERT_EQUAL(weir_series_status(around), way->around);
+        weir_series_unref(around);
+        end();
+        if (CU_get_number_of_failures() > failed)
+                fprintf(stderr, "at %s, by %s\n", point->name, way->name);
+}
+
+static void
+a_fiber_ends_early_wherever_it_waits(void)
+{
+        for (size_t i = 0; i < POINTS; i++)
+                try(&points[i], &ways[0]); /* what is kept for later is there now */
+        for (size_t i = 0; i < POINTS; i++)
+                for (size_t j = 0; j < sizeof ways / sizeof *ways; j++) {
+                        int64_t before = bytes_out;
+                        unsigned descriptors = weir_test_entries_of("/proc/self/fd");
+
+                        try(&points[i], &ways[j]);
+                        CU_ASSERT_EQUAL(bytes_out, before);
+                        CU_ASSERT_EQUAL(weir_test_entries_of("/proc/self/fd"), descriptors);
+                        if (bytes_out != before)
+                                fprintf(stderr, "%s, %s: %ld bytes\n", points[i].name, ways[j].name, (long)(bytes_out - before));
+                }
+}
+
+/* -- before the first run -- */
+
+static void
+not_begun(void (*act)(weir_series *), int status)
+{
+        int64_t before = bytes_out;
+
+        begin();
+        weir_series *around = weir_series_ref(weir_series_new(NULL, NULL));
+        weir_series_push(around, timer());
+        weir_series_push(around, fiber_at(&points[0]));
+        weir_series_start(around);
+        weir_test_pass(0);
+        act(around);
+        weir_test_pass(0);
+        CU_ASSERT_EQUAL(begun, 0);
+        if (record.calls)
+                CU_ASSERT_EQUAL(record.status, status);
+        CU_ASSERT_EQUAL(record.frees, 1);
+        CU_ASSERT_EQUAL(weir_series_status(around), status);
+        weir_series_unref(around);
+        end();
+        CU_ASSERT_EQUAL(bytes_out, before);
+}
+
+/* It was started, and its series ends early before a worker comes to it. */
+static void
+cancel_own_series(weir_task *task, void *context)
+{
+        (void)context;
+        weir_series_push(weir_series_of(task), fiber_at(&points[0]));
+        weir_series_cancel(weir_series_of(task));
+}
+
+static void
+cancel_another(weir_task *task, void *series)
+{
+        (void)task;
+        weir_series_cancel(series);
+}
+
+static void
+a_fiber_that_has_not_begun_never_runs(void)
+{
+        not_begun(cancel_around, -ECANCELED);
+        not_begun(set_deadline, -ETIMEDOUT);
+        not_begun(fail_around, -EIO);
+        begin();
+        weir_task_start(weir_empty_new(cancel_own_series, NULL));
+        weir_test_pass(0);
+        CU_ASSERT_EQUAL(begun, 0);
+        CU_ASSERT_EQUAL(record.frees, 1);
+        end();
+
+        begin();
+        weir_series *series = weir_series_ref(weir_series_new(NULL, NULL)), *other = weir_series_new(NULL, NULL);
+        weir_series_push(series, weir_timer_new(WEIR_SEC(1), NULL, NULL));
+        weir_series_push(series, fiber_at(&points[0]));
+        weir_series_push(other, weir_timer_new(WEIR_SEC(1), cancel_another, series));
+        weir_series_start(series); /* its timer is first: the fiber is started, and then the other timer cancels it */
+        weir_series_start(other);
+        weir_test_pass(WEIR_SEC(1));
+        WEIR_TEST_CALLED(&record, -ECANCELED);
+        CU_ASSERT_EQUAL(begun, 0);
+        weir_series_unref(series);
+        end();
+}
+
+/* -- from inside -- */
+
+static int
+end_itself(void *context)
+{
+        int status = *(int *)context;
+
+        if (status == -ECANCELED) {
+                weir_series_cancel(weir_fiber_series());
+        } else {
+                CU_ASSERT_EQUAL(status == -ETIMEDOUT ? weir_series_set_deadline(weir_fiber_series(), 0)
+                                                     : weir_series_fail(weir_fiber_series(), status),
+                                0);
+        }
+        CU_ASSERT_EQUAL(weir_series_status(weir_fiber_series()), status);
+        CU_ASSERT_EQUAL(weir_fiber_sleep(1), status == -EIO ? -ECANCELED : status);
+        CU_ASSERT_EQUAL(weir_await(timer()), status == -EIO ? -ECANCELED : status);
+        return 0;
+}
+
+static int
+end_itself_and_say(void *context)
+{
+        end_itself(context);
+        return -ENOENT;
+}
+
+static int
+stop_at_a_failure(void *context)
+{
+        (void)context;
+        weir_series_stop_on_failure(weir_fiber_series());
+        CU_ASSERT_EQUAL(weir_await(weir_timeout_new(timer(), WEIR_SEC(1))), -ETIMEDOUT);
+        CU_ASSERT_EQUAL(weir_fiber_yield(), -ECANCELED);
+        return 0;
+}
+
+static void
+a_fiber_ends_itself_early(void)
+{
+        static const int statuses[] = {-ECANCELED, -ETIMEDOUT, -EIO};
+
+        for (unsigned i = 0; i < 3; i++) {
+                int status = statuses[i];
+
+                CU_ASSERT_EQUAL(weir_test_run_fiber(end_itself, &status), status);
+                CU_ASSERT_EQUAL(weir_test_run_fiber(end_itself_and_say, &status), -ENOENT);
+        }
+        CU_ASSERT_EQUAL(weir_test_run_fiber(stop_at_a_failure, NULL), -ETIMEDOUT);
+}
+
+/* A lone fiber has no series around it. */
+static void
+a_lone_fiber_ends_at_a_shutdown(void)
+{
+        for (size_t i = 0; i < POINTS; i++) {
+                begin();
+                CU_ASSERT_EQUAL(weir_task_start(fiber_at(&points[i])), 0);
+                weir_test_pass(WEIR_MSEC(1));
+                CU_ASSERT_EQUAL(waited, 1);
+                weir_test_end();
+                WEIR_TEST_CALLED(&record, -ESHUTDOWN);
+                CU_ASSERT(waited == -ESHUTDOWN && afterwards == -ESHUTDOWN);
+                weir_test_begin_virtual();
+                end();
+        }
+}
+
+int
+main(void)
+{
+        static const struct weir_test tests[] = {
+                WEIR_TEST(a_fiber_ends_early_wherever_it_waits),
+                WEIR_TEST(a_fiber_that_has_not_begun_never_runs),
+                WEIR_TEST(a_fiber_ends_itself_early),
+                WEIR_TEST(a_lone_fiber_ends_at_a_shutdown),
+        };
+
+        return weir_test_main("fiber_cancel", tests, sizeof tests / sizeof *tests);
+}
