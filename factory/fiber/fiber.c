@@ -112,6 +112,7 @@ begin(struct weir__fiber *fiber)
                 fiber->wish = WEIR__FIBER_END;
                 return false;
         }
+        fiber->stack->owner = fiber;
         weir__context_make(&fiber->context, fiber->stack, body, fiber);
         return true;
 }
@@ -448,6 +449,23 @@ static const struct weir__series_ops inner_ops = {
         .free_memory = free_block,
 };
 
+/* In a signal handler. */
+static const char *
+name_of_owner(const struct weir__stack *stack)
+{
+        const struct weir__fiber *fiber = stack->owner;
+
+        return fiber ? fiber->name : NULL;
+}
+
+static void
+prepare(void)
+{
+        weir__stack_describe = name_of_owner;
+}
+
+WEIR__STEPS_OF(WEIR__MODULE_FIBERS, [WEIR__STEP_LOAD] = prepare);
+
 weir_task *
 weir_fiber_new_as(const char *name, weir_fiber_fn *function, weir_task_fn *done, void *context)
 {
@@ -479,4 +497,19 @@ weir_fiber_begin_as(const char *name, weir_task *task, weir_fiber_fn *function, 
         weir_task *fiber = weir_fiber_new_as(name, function, NULL, context);
 
         return weir_series_push_front(weir_series_of(task), fiber);
+}
+
+int
+weir_fiber_stats(struct weir_fiber_stats *stats)
+{
+        struct weir__stack_stats stacks;
+
+        if (!stats)
+                return -EINVAL;
+        weir__stack_stats(&stacks);
+        *stats = (struct weir_fiber_stats){.running = stacks.in_use,
+                                           .stacks = stacks.made,
+                                           .stack_size = stacks.size,
+                                           .stacks_most = stacks.cap == SIZE_MAX ? 0 : stacks.cap};
+        return 0;
 }

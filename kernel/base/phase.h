@@ -65,6 +65,7 @@ enum weir__module {
         WEIR__MODULE_TIMERS,
         WEIR__MODULE_NAMED_TIMERS,
         WEIR__MODULE_NAMES,
+        WEIR__MODULE_FIBERS,
         WEIR__MODULE_DUMPS,
         WEIR__MODULES
 };

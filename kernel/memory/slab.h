@@ -7,8 +7,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#define WEIR__BLOCK_CLASSES 54  /* blocks of 24, 32, ... 448 bytes */
-#define WEIR__BLOCK_MAX     448 /* bytes */
+#define WEIR__BLOCK_CLASSES 56  /* blocks of 24, 32, ... 464 bytes */
+#define WEIR__BLOCK_MAX     464 /* bytes */
 
 /* A free block. */
 struct weir__block {
