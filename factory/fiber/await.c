@@ -48,12 +48,8 @@ weir__fiber_refuse(struct weir__fiber *fiber, struct weir_task *task, int fault)
 }
 
 int
-weir_await(weir_task *task)
+weir__fiber_await(struct weir__fiber *fiber, struct weir_task *task, void *at)
 {
-        struct weir__fiber *fiber = weir__fiber_self();
-
-        if (!fiber)
-                return weir_task_run(task);
         weir__fiber_drop_refused(fiber);
         if (!task)
                 return -ENOMEM;
@@ -64,14 +60,25 @@ weir_await(weir_task *task)
         fiber->done = task->done;
         task->done = resume;
         fiber->wanted.task = task;
-        weir__fiber_leave(fiber, WEIR__FIBER_AWAIT);
+        weir__fiber_leave(fiber, WEIR__FIBER_AWAIT, at);
         return task->status;
+}
+
+int
+weir_await(weir_task *task)
+{
+        struct weir__fiber *fiber = weir__fiber_self();
+
+        return fiber ? weir__fiber_await(fiber, task, WEIR__FIBER_AT) : weir_task_run(task);
 }
 
 int
 weir_fiber_go(weir_go_fn *function, void *context)
 {
-        return weir_await(weir_go_new(NULL, function, NULL, context));
+        struct weir__fiber *fiber = weir__fiber_self();
+        weir_task *task = weir_go_new(NULL, function, NULL, context);
+
+        return fiber ? weir__fiber_await(fiber, task, WEIR__FIBER_AT) : weir_task_run(task);
 }
 
 /* -- waits without a task -- */
@@ -97,7 +104,7 @@ weir_fiber_yield(void)
                 return -EDEADLK;
         if (__builtin_expect(fiber->refused != NULL, 0))
                 weir__fiber_drop_refused(fiber);
-        weir__fiber_leave(fiber, WEIR__FIBER_YIELD);
+        weir__fiber_leave(fiber, WEIR__FIBER_YIELD, WEIR__FIBER_AT);
         return weir__fiber_cause(fiber);
 }
 
@@ -145,7 +152,7 @@ weir_fiber_sleep(weir_nsec duration)
         if (fault)
                 return fault;
         fiber->wanted.duration = duration;
-        weir__fiber_leave(fiber, WEIR__FIBER_SLEEP);
+        weir__fiber_leave(fiber, WEIR__FIBER_SLEEP, WEIR__FIBER_AT);
         return fiber->own.timer.task.status;
 }
 
@@ -208,12 +215,12 @@ weir__fiber_start_wait(struct weir__fiber *fiber)
 
 /* Waits at a channel.  Afterwards *message is what was received, or was not sent. */
 static int
-wait_at(struct weir__fiber *fiber, weir_channel *channel, const struct weir__task_ops *ops, void **message)
+wait_at(struct weir__fiber *fiber, weir_channel *channel, const struct weir__task_ops *ops, void **message, void *at)
 {
         fiber->wanted.wait.ops = ops;
         fiber->wanted.wait.object = (struct weir__waitable *)channel;
         fiber->wanted.wait.message = *message;
-        weir__fiber_leave(fiber, WEIR__FIBER_WAIT);
+        weir__fiber_leave(fiber, WEIR__FIBER_WAIT, at);
         *message = weir__wait_take_message(&fiber->own.wait.wait);
         return fiber->own.wait.task.status;
 }
@@ -228,7 +235,7 @@ weir_fiber_receive(weir_channel *channel, void **message)
         if (!fault)
                 fault = weir_channel_poll(channel, &received);
         if (fault == -EAGAIN)
-                fault = wait_at(fiber, channel, &receive_ops, &received);
+                fault = wait_at(fiber, channel, &receive_ops, &received, WEIR__FIBER_AT);
         *message = received;
         return fault;
 }
@@ -241,7 +248,7 @@ weir_fiber_send(weir_channel *channel, void *message)
 
         if (!fault)
                 fault = weir_channel_post(channel, message);
-        return fault == -EAGAIN ? wait_at(fiber, channel, &send_ops, &message) : fault;
+        return fault == -EAGAIN ? wait_at(fiber, channel, &send_ops, &message, WEIR__FIBER_AT) : fault;
 }
 
 /* -- guards -- */
@@ -249,9 +256,9 @@ weir_fiber_send(weir_channel *channel, void *message)
 int
 weir_fiber_acquire(weir_guard *guard)
 {
-        if (!weir__fiber_self())
-                return -EDEADLK;
-        return weir_await(weir_guard_acquire_new(guard, NULL, NULL));
+        struct weir__fiber *fiber = weir__fiber_self();
+
+        return fiber ? weir__fiber_await(fiber, weir_guard_acquire_new(guard, NULL, NULL), WEIR__FIBER_AT) : -EDEADLK;
 }
 
 int

@@ -53,7 +53,7 @@ body(void *argument)
         fiber->result = fiber->function(fiber->task.context);
         weir__groups_close_all(fiber);
         weir__fiber_drop_refused(fiber);
-        weir__fiber_leave(fiber, WEIR__FIBER_END);
+        weir__fiber_leave(fiber, WEIR__FIBER_END, NULL);
 }
 
 /* On the worker's stack, in a callback. */
@@ -63,6 +63,7 @@ run_stretch(struct weir__fiber *fiber)
         struct weir__worker *worker = weir__worker_self();
 
         worker->fiber = fiber;
+        atomic_store_explicit(&fiber->at, NULL, memory_order_relaxed);
         atomic_store_explicit(&worker->function, (weir__function *)fiber->function, memory_order_relaxed);
         weir__context_enter(&fiber->context);
         worker->fiber = NULL;
@@ -87,11 +88,12 @@ panic_blocking(const struct weir__fiber *fiber)
 }
 
 void
-weir__fiber_leave(struct weir__fiber *fiber, enum weir__fiber_wish wish)
+weir__fiber_leave(struct weir__fiber *fiber, enum weir__fiber_wish wish, void *at)
 {
         if (__builtin_expect(weir__worker_self()->blocking, 0) && wish != WEIR__FIBER_END)
                 panic_blocking(fiber);
         fiber->wish = (uint8_t)wish;
+        atomic_store_explicit(&fiber->at, at, memory_order_relaxed);
         if (wish == WEIR__FIBER_END)
                 weir__context_end(&fiber->context);
         weir__context_leave(&fiber->context);
@@ -413,11 +415,10 @@ child(struct weir_task *task, struct weir__child_cursor *cursor, struct weir_ser
 {
         struct weir__fiber *fiber = fiber_of(task);
 
-        if (cursor->next > 0)
+        if (cursor->next > 0) /* for its own series: see factory/inspect/debug_series.c */
                 return weir__groups_child(fiber, cursor, child);
-        cursor->next = 1;
         *child = weir__series_ref(&fiber->inner);
-        return true;
+        return false;
 }
 
 static const char *
@@ -437,6 +438,7 @@ static const struct weir__task_ops fiber_ops = {
         .has_quiet_release = true,
         .name = name,
         .child = child,
+        .is_shown_as_child = true,
 };
 
 static const struct weir__series_ops inner_ops = {

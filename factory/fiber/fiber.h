@@ -81,6 +81,9 @@ struct weir__fiber {
         uint8_t wish;     /* enum weir__fiber_wish */
 
         _Atomic uint8_t flags; /* enum weir__fiber_flag */
+
+        _Atomic(void *) at; /* the call in which it waits; NULL: a stretch runs, or it has not begun.  Relaxed: for dumps */
+
         struct weir__work ending;
 
         /* Guarded by the lock of `scope`. */
@@ -107,8 +110,11 @@ weir__fiber_cause(const struct weir__fiber *fiber)
         return __builtin_expect(may_have_one, 0) ? weir__fiber_find_cause(fiber) : 0;
 }
 
-/* Leaves the stack with that wish, and returns in the next stretch.  `wanted` is set. */
-void weir__fiber_leave(struct weir__fiber *fiber, enum weir__fiber_wish wish) __attribute__((noinline));
+/* Leaves the stack with that wish, and returns in the next stretch.  `wanted` is set.  `at` is where the program waits. */
+void weir__fiber_leave(struct weir__fiber *fiber, enum weir__fiber_wish wish, void *at) __attribute__((noinline));
+
+/* In a function that the program calls: where it does. */
+#define WEIR__FIBER_AT __builtin_extract_return_addr(__builtin_return_address(0))
 
 /* A wait at a channel stays the current task of the scope until another one takes its place, so that it need not leave under the
  * lock: it is RUNNING then, and a cancel leaves it alone.  Before its memory serves for another kind, and before the scope
@@ -123,6 +129,9 @@ void weir__fiber_go_on(weir_task *task, void *context);
 
 /* Discards a task that the last await has refused.  On the stack of the fiber. */
 void weir__fiber_drop_refused(struct weir__fiber *fiber);
+
+/* weir_await in that fiber. */
+int weir__fiber_await(struct weir__fiber *fiber, struct weir_task *task, void *at);
 
 /* A task will not be started: it stays borrowed until the next await, with that status, which is returned.  Consumes it. */
 int weir__fiber_refuse(struct weir__fiber *fiber, struct weir_task *task, int fault);

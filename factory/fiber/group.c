@@ -319,7 +319,7 @@ weir_group_close(weir_group *group)
         weir__fiber_drop_refused(fiber);
         if (is_busy(group)) {
                 fiber->wanted.group = group;
-                weir__fiber_leave(fiber, WEIR__FIBER_JOIN);
+                weir__fiber_leave(fiber, WEIR__FIBER_JOIN, WEIR__FIBER_AT);
         }
         int status = group->status;
         forget(group);

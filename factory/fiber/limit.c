@@ -85,13 +85,13 @@ weir_await_within(weir_task *task, weir_nsec limit)
                 return failed;
         }
         if (limit == WEIR_FOREVER || !task)
-                return weir_await(task);
+                return weir__fiber_await(fiber, task, WEIR__FIBER_AT);
         if (limit <= 0)
                 return weir__fiber_refuse(fiber, task, -ETIMEDOUT);
         weir_timer_id id = begin_limit(fiber, limit, &failed);
         if (failed)
                 return weir__fiber_refuse(fiber, task, failed);
-        int status = weir_await(task);
+        int status = weir__fiber_await(fiber, task, WEIR__FIBER_AT);
         end_limit(fiber, id);
         return status;
 }

@@ -14,6 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "factory/fiber/fiber.h"
 #include "factory/inspect/debug_walk.h"
 #include "factory/sync/guard.h"
 #include "factory/task/live.h"
@@ -54,27 +55,29 @@ find_child(struct frame *frame)
                 strncat(frame->label, frame->cursor.label, sizeof frame->label - 1);
 }
 
-/* Whether that is what the series runs, and runs other series itself.  Under its lock. */
+/* Whether that is what the series runs, or the fiber whose series it is, and runs other series itself.  Under its lock. */
 static bool
 runs_others(const struct weir_series *series, const struct weir_task *task)
 {
-        return series->current == task && weir__task_ops(task)->child &&
-               atomic_load_explicit(&task->word, memory_order_acquire) != WEIR__NEW;
+        bool is_there = series->current == task || (weir__series_is_fed(series) && series->owner == task);
+
+        return is_there && weir__task_ops(task)->child && atomic_load_explicit(&task->word, memory_order_acquire) != WEIR__NEW;
 }
 
-/* Begins a frame for the series that the current task runs, if it does run any.  Under the lock of its series. */
+/* Begins a frame for the series that the task runs, from that number on, if it does run any.  Under the lock of its series. */
 static void
-enter_task(struct descent *descent, struct weir__debug_line *line, struct weir_series *series, unsigned depth)
+enter_task(struct descent *descent, struct weir__debug_line *line, struct weir_series *series, struct weir_task *task,
+           unsigned depth, unsigned from)
 {
         struct frame *frame = &descent->frames[descent->count];
 
-        if (!runs_others(series, series->current))
+        if (!runs_others(series, task))
                 return;
         if (descent->count == DEPTH_MOST) {
                 weir__debug_line_add(line, "%swhat it runs is not shown", line->text[0] ? "; " : "");
                 return;
         }
-        *frame = (struct frame){.series = weir_series_ref(series), .task = series->current, .depth = depth};
+        *frame = (struct frame){.series = weir_series_ref(series), .task = task, .depth = depth, .cursor.next = from};
         find_child(frame);
         descent->count++;
 }
@@ -165,7 +168,15 @@ shown_as(const struct weir_series *series)
 {
         const struct weir__series_ops *ops = (const struct weir__series_ops *)series->work.ops;
 
-        return ops->is_shown_as_owner && (series->state == WEIR__SERIES_RUNNING || weir__series_is_fed(series)) ? series->owner : NULL;
+        return ops->is_shown_as_owner && (series->state == WEIR__SERIES_RUNNING || weir__series_is_fed(series)) ? series->owner
+                                                                                                                : NULL;
+}
+
+/* Whether the current task of a fiber's series has not ended: a fiber runs inside the callback of the last one. */
+static bool
+is_awaited(const struct weir_series *series)
+{
+        return (atomic_load_explicit(&series->current->word, memory_order_acquire) & WEIR__STATE) != WEIR__RUNNING;
 }
 
 static void
@@ -177,6 +188,8 @@ describe_head(struct descent *descent, const struct weir_series *series, const s
 
         if (as)
                 weir__debug_line_task(line, as);
+        if (weir__series_is_fed(series) && weir__series_extra_name(weir__series_extra_of(series)))
+                line->record.name = NULL; /* the series has one of its own */
         if (ops->describe && series->state == WEIR__SERIES_RUNNING)
                 ops->describe(series, line->text, sizeof line->text);
         if (state)
@@ -187,26 +200,65 @@ describe_head(struct descent *descent, const struct weir_series *series, const s
         say_name_and_deadline(line, series);
 }
 
-/* Returns whether there is a second line, for the current task. */
+/* Whether the task is shown by what it runs.  Under the lock of its series. */
 static bool
-describe(struct descent *descent, struct weir_series *series, unsigned depth)
+is_shown_as_child(const struct weir_series *series, const struct weir_task *task)
+{
+        return weir__task_ops(task)->is_shown_as_child && runs_others(series, task);
+}
+
+/* What a fiber does, and the children of its groups. */
+static void
+describe_fiber(struct descent *descent, struct weir_series *series, unsigned depth)
+{
+        const struct weir__fiber *fiber = series->owner;
+        void *at = atomic_load_explicit(&fiber->at, memory_order_relaxed);
+
+        if (weir__series_extra_name(weir__series_extra_of(series)))
+                weir__debug_line_add(&descent->head, "%s, ", fiber->name);
+        weir__debug_line_add(&descent->head, at ? "waits at " : "runs");
+        if (at)
+                weir__debug_line_add_function(&descent->head, (weir__function *)at);
+        enter_task(descent, &descent->head, series, series->owner, depth + 1, 1);
+}
+
+/* A series that is one task.  Returns whether there is a line for it. */
+static bool
+describe_task(struct descent *descent, struct weir_series *series, unsigned depth)
+{
+        bool is_hidden = is_shown_as_child(series, series->current);
+
+        if (!is_hidden) {
+                describe_head(descent, series, series->current);
+                say_more(&descent->head, series);
+        }
+        enter_task(descent, &descent->head, series, series->current, depth + !is_hidden, 0);
+        return !is_hidden;
+}
+
+/* Which lines there are: for the series, and for its current task. */
+static void
+describe(struct descent *descent, struct weir_series *series, unsigned depth, bool *has_head, bool *has_body)
 {
         struct weir_task *owner = shown_as(series), *current = series->current;
 
+        *has_body = false;
         if (current && (current == owner || (!owner && is_task(series)))) {
-                describe_head(descent, series, current);
-                say_more(&descent->head, series);
-                enter_task(descent, &descent->head, series, depth + 1);
-                return false;
+                *has_head = describe_task(descent, series, depth);
+                return;
         }
+        *has_head = true;
         describe_head(descent, series, owner);
+        if (weir__series_is_fed(series))
+                describe_fiber(descent, series, depth);
         say_more(&descent->head, series);
-        if (!current)
-                return false;
+        if (!current || (weir__series_is_fed(series) && !is_awaited(series)))
+                return;
+        *has_body = !is_shown_as_child(series, current);
         weir__debug_line_begin(&descent->body, WEIR__DEBUG_SERIES, depth + 1, NULL);
-        weir__debug_line_task(&descent->body, current);
-        enter_task(descent, &descent->body, series, depth + 2);
-        return true;
+        if (*has_body)
+                weir__debug_line_task(&descent->body, current);
+        enter_task(descent, &descent->body, series, current, depth + 1 + *has_body, 0);
 }
 
 /* Consumes the reference. */
@@ -217,10 +269,12 @@ show_series(struct descent *descent, struct weir_series *series, unsigned depth,
         if (label[0])
                 weir__debug_line_name(&descent->head, label, strlen(label));
         weir__lock(&series->lock);
-        bool has_body = describe(descent, series, depth);
+        bool has_head, has_body;
+        describe(descent, series, depth, &has_head, &has_body);
         weir__unlock(&series->lock);
         weir_series_unref(series);
-        weir__debug_show(descent->walk, &descent->head);
+        if (has_head)
+                weir__debug_show(descent->walk, &descent->head);
         if (has_body)
                 weir__debug_show(descent->walk, &descent->body);
 }

@@ -25,7 +25,7 @@
 #define DEEPEST    64   /* calls in each other: series within series, and guards */
 #define TOLD_MOST  8    /* circles from one holder */
 #define NAME_MOST  64   /* bytes of a name that are shown */
-#define TITLE_ROOM (NAME_MOST + 16)
+#define TITLE_ROOM WEIR__TASK_TITLE
 
 struct holder {
         struct weir_series *series; /* with a reference */
@@ -261,6 +261,8 @@ write_title(struct weir_series *series, char out[TITLE_ROOM])
         const struct weir__name *name = weir__series_extra_name(extra);
         if (name)
                 snprintf(out, TITLE_ROOM, "series \"%.*s\"", (int)weir__utf8_cut(name->text, name->size, NAME_MOST), name->text);
+        else if (weir__series_is_fed(series))
+                weir__task_write_title_of_live(series->owner, out);
         else
                 snprintf(out, TITLE_ROOM, "series %p", (void *)series);
         weir__unlock(&series->lock);

@@ -110,6 +110,9 @@ struct weir__task_ops {
         /* Of the series that weir_series_of makes.  NULL: as of one that is started alone. */
         const struct weir__series_ops *series_ops;
 
+        /* In a dump, while it runs others: the first of them is shown in its place, which is shown as this task. */
+        bool is_shown_as_child;
+
         bool is_guard_wait; /* it waits for a guard: factory/sync/guard.c */
 
         /* The wait of a select's winner, if that has a message; or NULL (factory/channel/select.c).  NULL: it is no
