@@ -77,7 +77,8 @@ struct weir_series {
         /* Written by its owner, then by its callbacks. */
         bool stops_on_failure : 1;
 
-        bool is_part : 1; /* it lies in a larger block; constant */
+        bool is_part : 1;   /* it lies in a larger block; constant */
+        bool is_beside : 1; /* its parent is a fiber's, and it runs beside what that awaits: a group.  Constant */
 
         /* Owned by the thread that makes its steps. */
         bool has_result; /* `result` does not change any more */
@@ -224,7 +225,8 @@ weir__series_descent_end(void)
         atomic_fetch_sub_explicit(&weir__series_descents, 1, memory_order_release);
 }
 
-/* The cause of the series or of the nearest one around it that has one.  0: none. */
+/* The cause of the series or of the nearest one around it that has one.  0: none.  The limit of an await is no cause for what
+ * runs beside that. */
 int weir__series_nearest_cause(const struct weir_series *series);
 
 /* What all within the series see of its cause, or of the nearest one around it: a negative errno.  0: there is none.  It
@@ -237,7 +239,7 @@ weir__series_effective_cause(const struct weir_series *series)
 
         if (!cause && (!descents || !series->parent))
                 return 0;
-        return weir__cause_within(cause ? cause : weir__series_nearest_cause(series->parent));
+        return weir__cause_within(cause ? cause : weir__series_nearest_cause(series));
 }
 
 /* The series is within `parent` from now on, and has the cause of that, if it has one.  Under its lock. */

@@ -24,8 +24,14 @@ weir__series_nearest_cause(const struct weir_series *series)
 {
         int cause = atomic_load_explicit(&series->cause, memory_order_acquire);
 
-        while (!cause && (series = series->parent))
+        while (!cause && series->parent) {
+                bool is_beside = series->is_beside;
+
+                series = series->parent;
                 cause = atomic_load_explicit(&series->cause, memory_order_acquire);
+                if (is_beside && cause == WEIR__CAUSE_OF_AWAIT)
+                        cause = 0;
+        }
         return cause;
 }
 
