@@ -330,12 +330,10 @@ weir_group_close(weir_group *group)
 void
 weir__groups_close_all(struct weir__fiber *fiber)
 {
-        while (fiber->groups) {
-                struct weir_group *group = fiber->groups;
-
+        for (struct weir_group *group = fiber->groups; group; group = group->next)
                 weir_group_cancel(group);
-                weir_group_close(group);
-        }
+        while (fiber->groups)
+                weir_group_close(fiber->groups);
 }
 
 /* The groups may change between two calls: then the walk misses some, or shows one twice. */
