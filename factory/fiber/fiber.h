@@ -105,7 +105,7 @@ static inline int
 weir__fiber_cause(const struct weir__fiber *fiber)
 {
         bool may_have_one = atomic_load_explicit(&weir__series_descents, memory_order_acquire) ||
-                            atomic_load_explicit(&fiber->scope->cause, memory_order_acquire) || !weir__phase_is_up();
+                            atomic_load_explicit(&fiber->scope->cause, memory_order_acquire) || weir__phase_is_stopping();
 
         return __builtin_expect(may_have_one, 0) ? weir__fiber_find_cause(fiber) : 0;
 }
