@@ -6,6 +6,7 @@
 
 #include "factory/channel/channel.h"
 #include "factory/fiber/fiber.h"
+#include "factory/sync/guard.h"
 #include "kernel/base/phase.h"
 #include "kernel/memory/memory.h"
 #include "kernel/worker/user.h"
@@ -61,6 +62,8 @@ weir__fiber_await(struct weir__fiber *fiber, struct weir_task *task, void *at)
         task->done = resume;
         fiber->wanted.task = task;
         weir__fiber_leave(fiber, WEIR__FIBER_AWAIT, at);
+        if (__builtin_expect(fiber->shields > 0, 0)) /* a guard is the fiber's, and not the shield's */
+                weir__guard_hand_over(fiber->shield, &fiber->inner);
         return task->status;
 }
 

@@ -10,7 +10,9 @@
 #include <errno.h>
 #include <string.h>
 
+#include "factory/sync/guard.h"
 #include "factory/task/live.h"
+#include "factory/task/series_extra.h"
 #include "kernel/base/list.h"
 #include "kernel/base/panic.h"
 #include "kernel/base/phase.h"
@@ -247,18 +249,24 @@ weir__fiber_start(struct weir__fiber *fiber, struct weir_task *task)
 
 /* Nothing may be pushed into the series of a shield any more, which may have references. */
 static void
-end_shield(struct weir_series *shield)
+end_shield(struct weir__fiber *fiber)
 {
+        struct weir_series *shield = fiber->shield;
+
+        weir__guard_hand_over(shield, &fiber->inner);
         weir__lock(&shield->lock);
         shield->state = WEIR__SERIES_ENDED;
+        shield->parent = NULL;
         weir__unlock(&shield->lock);
+        if (weir__series_extra_of(shield))
+                weir__series_give_up_holds(shield); /* for which there was no memory */
 }
 
 static void
 end(struct weir__fiber *fiber)
 {
         if (fiber->shield)
-                end_shield(fiber->shield);
+                end_shield(fiber);
         weir__series_end_fed(&fiber->inner);
 }
 

@@ -178,6 +178,29 @@ enter_hold(struct weir__hold *hold, struct weir_series *series)
         return true;
 }
 
+void
+weir__guard_hand_over(struct weir_series *from, struct weir_series *to)
+{
+        struct weir__series_extra *old = weir__series_extra_of(from), *extra = old ? weir__series_extra_get(to) : NULL;
+
+        if (!extra)
+                return;
+        weir__lock(&from->lock);
+        struct weir__series_hold *next, *left = old->holds;
+        old->holds = NULL;
+        weir__unlock(&from->lock);
+        for (; left; left = next) {
+                struct weir__hold *hold = (struct weir__hold *)left;
+
+                next = left->next;
+                weir__lock(&to->lock);
+                weir__lock(&hold->guard->object.lock);
+                enter(hold, to, extra);
+                weir__unlock(&hold->guard->object.lock);
+                weir__unlock(&to->lock);
+        }
+}
+
 /* Whether the hold is one of that guard; NULL: of one with that name. */
 static bool
 is_wanted(const struct weir__hold *hold, const weir_guard *guard, const char *name)

@@ -42,6 +42,10 @@ struct weir__hold {
         char name[WEIR__HOLDER_NAME + sizeof "..."]; /* of that series then, or its beginning and dots; "": none */
 };
 
+/* What the one series holds belongs to the other one from now on; out of memory, it stays.  By the thread that makes the steps of
+ * both, no lock held. */
+void weir__guard_hand_over(struct weir_series *from, struct weir_series *to);
+
 /* "holds guard "db" for 4.2 s" or the like, for the first of those that it holds; nothing for none.  Under the series' lock. */
 void weir__guard_describe_held(const struct weir_series *series, char *out, size_t room);
 

@@ -78,6 +78,7 @@ struct weir_series {
         bool stops_on_failure : 1;
 
         bool is_part : 1;   /* it lies in a larger block; constant */
+        bool is_shield : 1; /* it has no cause and no deadline of its parent, which is a fiber's; constant */
         bool is_beside : 1; /* its parent is a fiber's, and it runs beside what that awaits: a group.  Constant */
 
         /* Owned by the thread that makes its steps. */

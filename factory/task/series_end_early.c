@@ -24,7 +24,7 @@ weir__series_nearest_cause(const struct weir_series *series)
 {
         int cause = atomic_load_explicit(&series->cause, memory_order_acquire);
 
-        while (!cause && series->parent) {
+        while (!cause && series->parent && !series->is_shield) {
                 bool is_beside = series->is_beside;
 
                 series = series->parent;
@@ -63,7 +63,7 @@ weir__series_end_early_locked(struct weir_series *series, int cause, bool *given
 
         *given = false;
         if (__builtin_expect(present == WEIR__CAUSE_OF_AWAIT, 0)) {
-                inherited = series->parent ? weir__series_effective_cause(series->parent) : 0;
+                inherited = series->parent && !series->is_shield ? weir__series_effective_cause(series->parent) : 0;
                 atomic_store_explicit(&series->cause, 0, memory_order_relaxed);
         } else if (series->state == WEIR__SERIES_ENDED || present) {
                 return NULL;
