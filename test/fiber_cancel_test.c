@@ -57,66 +57,18 @@ fiber_at(const struct point *point)
 }
 
 static void
-nothing(weir_task *task, void *context)
-{
-        (void)task;
-        (void)context;
-}
-
-static weir_series *holder;
-
-static void
 begin(void)
 {
-        weir_test_begin_virtual();
-        memset(&inner, 0, sizeof inner);
+        begin_points();
         memset(&record, 0, sizeof record);
         waited = afterwards = 1;
         begun = 0;
-        CU_ASSERT_EQUAL(pipe(at.pipe), 0);
-        at.fd = weir_fd_new(at.pipe[0]);
-        at.empty = weir_channel_new(0, NULL);
-        at.full = weir_channel_new(1, NULL);
-        CU_ASSERT_EQUAL(weir_channel_post(at.full, &at), 0);
-        at.guard = weir_guard_new();
-        at.counter = weir_counter_new(1);
-        at.mailbox = weir_mailbox_new(NULL);
-        at.watch = weir_watch_new(NULL);
-        at.subscriber = weir_topic_subscribe("news", 1);
-        at.semaphore = weir_semaphore_new(0);
-        at.pool = weir_pool_new(NULL);
-        at.barrier = weir_barrier_new(2);
-        at.rate = weir_rate_new(1, FAR, 1);
-        CU_ASSERT_EQUAL(weir_rate_try_take(at.rate, 1), 0);
-        at.condition = weir_condition_new();
-        holder = weir_series_ref(weir_series_new(NULL, NULL));
-        weir_series_push(holder, weir_guard_acquire_new(at.guard, nothing, NULL));
-        weir_series_push(holder, timer());
-        weir_series_start(holder);
-        weir_test_pass(0);
 }
 
 static void
 end(void)
 {
-        weir_series_cancel(holder);
-        weir_series_unref(holder);
-        weir_channel_unref(at.empty);
-        weir_channel_unref(at.full);
-        weir_guard_unref(at.guard);
-        weir_counter_unref(at.counter);
-        weir_mailbox_unref(at.mailbox);
-        weir_watch_unref(at.watch);
-        weir_subscriber_unref(at.subscriber);
-        weir_semaphore_unref(at.semaphore);
-        weir_pool_unref(at.pool);
-        weir_barrier_unref(at.barrier);
-        weir_rate_unref(at.rate);
-        weir_condition_unref(at.condition);
-        weir_test_end();
-        weir_fd_forget(at.fd);
-        close(at.pipe[0]);
-        close(at.pipe[1]);
+        end_points();
         weir_test_free_kept();
 }
 

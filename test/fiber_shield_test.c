@@ -1,0 +1,327 @@
+/* test/fiber_shield_test.c: shields, guards that fibers hold, and deadlocks of fibers. */
+#include "factory/sync/guard.h"
+
+#include "test/fiber_points.h"
+
+/* -- shields -- */
+
+static struct weir_test_record record;
+
+static weir_task *
+recorded_timer(weir_nsec after)
+{
+        memset(&record, 0, sizeof record);
+        return weir_test_timer(after, &record);
+}
+
+static int
+put_later(void *channel)
+{
+        int status = weir_fiber_sleep(WEIR_SEC(1));
+
+        return status ? status : weir_channel_post(channel, &record);
+}
+
+/* All awaits work. */
+static void
+works(void)
+{
+        weir_nsec began = weir_now();
+        void *message = NULL;
+
+        CU_ASSERT_EQUAL(weir_fiber_yield(), 0);
+        CU_ASSERT_EQUAL(weir_fiber_sleep(WEIR_SEC(1)), 0);
+        CU_ASSERT_EQUAL(weir_now(), began + WEIR_SEC(1));
+        CU_ASSERT_EQUAL(weir_await(recorded_timer(WEIR_SEC(1))), 0);
+        CU_ASSERT_EQUAL(weir_now(), began + WEIR_SEC(2));
+        CU_ASSERT_EQUAL(weir_await_within(recorded_timer(WEIR_SEC(9)), WEIR_SEC(1)), -ETIMEDOUT);
+        CU_ASSERT_EQUAL(weir_await_within(recorded_timer(WEIR_SEC(1)), WEIR_SEC(9)), 0);
+        CU_ASSERT_EQUAL(record.calls, 1);
+        weir_task *parallel = weir_parallel_new(NULL, NULL);
+        weir_parallel_add(parallel, weir_timer_new(1, NULL, NULL));
+        CU_ASSERT_EQUAL(weir_await(parallel), 0);
+        weir_channel *channel = weir_channel_new(0, NULL);
+        CU_ASSERT_EQUAL(weir_task_start(weir_fiber_new(put_later, NULL, channel)), 0);
+        CU_ASSERT_EQUAL(weir_await_within(weir_channel_receive_new(channel, NULL, NULL), 1), -ETIMEDOUT);
+        weir_channel_unref(channel);
+        channel = weir_channel_new(1, NULL);
+        weir_group *group = weir_group_open();
+        CU_ASSERT_EQUAL(weir_group_start(group, weir_fiber_new(put_later, NULL, channel)), 0);
+        CU_ASSERT_EQUAL(weir_fiber_receive(channel, &message), 0);
+        CU_ASSERT_PTR_EQUAL(message, &record);
+        CU_ASSERT_EQUAL(weir_group_close(group), 0);
+        weir_channel_unref(channel);
+}
+
+static void
+fails(int cause)
+{
+        CU_ASSERT_EQUAL(weir_fiber_yield(), cause);
+        CU_ASSERT_EQUAL(weir_fiber_sleep(1), cause);
+        CU_ASSERT_EQUAL(weir_await(recorded_timer(1)), cause);
+        CU_ASSERT_EQUAL(weir_await_within(recorded_timer(1), WEIR_SEC(1)), cause);
+        CU_ASSERT_EQUAL(record.calls, 0);
+}
+
+static int
+clean_up(void *context)
+{
+        (void)context;
+        CU_ASSERT_EQUAL(weir_fiber_shield(false), -EDEADLK);
+        CU_ASSERT_EQUAL(weir_fiber_shield(true), 0);
+        works();
+        CU_ASSERT_EQUAL(weir_fiber_shield(false), 0);
+        works();
+        weir_series_cancel(weir_fiber_series());
+        fails(-ECANCELED);
+        CU_ASSERT_EQUAL(weir_fiber_shield(true), 0);
+        works();
+        CU_ASSERT_EQUAL(weir_fiber_shield(true), 0);
+        works();
+        CU_ASSERT_EQUAL(weir_fiber_shield(false), 0);
+        works();
+        CU_ASSERT_EQUAL(weir_fiber_shield(false), 0);
+        fails(-ECANCELED);
+        CU_ASSERT_EQUAL(weir_fiber_shield(false), -EDEADLK);
+        CU_ASSERT_EQUAL(weir_fiber_shield(true), 0);
+        works();
+        return 0; /* shielded still */
+}
+
+static int
+clean_up_over_the_deadline(void *context)
+{
+        (void)context;
+        CU_ASSERT_EQUAL(weir_fiber_shield(true), 0);
+        CU_ASSERT_EQUAL(weir_series_set_deadline(weir_fiber_series(), WEIR_SEC(1)), 0);
+        works(); /* the deadline comes meanwhile */
+        CU_ASSERT_EQUAL(weir_fiber_shield(false), 0);
+        fails(-ETIMEDOUT);
+        return 0;
+}
+
+static void
+behind_a_shield_awaits_work(void)
+{
+        CU_ASSERT_EQUAL(weir_test_run_fiber(clean_up, NULL), -ECANCELED);
+        CU_ASSERT_EQUAL(weir_test_run_fiber(clean_up_over_the_deadline, NULL), -ETIMEDOUT);
+}
+
+/* The cancel comes from outside while the fiber waits behind its shield. */
+static _Atomic int seen;
+
+static int
+wait_shielded(void *context)
+{
+        (void)context;
+        CU_ASSERT_EQUAL(weir_fiber_shield(true), 0);
+        seen = weir_fiber_sleep(WEIR_SEC(10));
+        CU_ASSERT_EQUAL(weir_fiber_shield(false), 0);
+        fails(-ECANCELED);
+        return 0;
+}
+
+static void
+a_cancel_waits_for_the_end_of_the_shield(void)
+{
+        struct weir_test_record ended = {0};
+
+        weir_test_begin_virtual();
+        weir_series *series = weir_series_ref(weir_series_new(NULL, NULL));
+        weir_series_push(series, weir_test_recorded(weir_fiber_new(wait_shielded, weir_test_done, &ended)));
+        weir_task *race = weir_race_new(NULL, NULL);
+        weir_series_start(series);
+        weir_race_add(race, weir_timer_new(WEIR_SEC(1), NULL, NULL));
+        weir_race_add(race, weir_fiber_new(wait_shielded, NULL, NULL));
+        seen = 1;
+        weir_test_pass(1);
+        weir_series_cancel(series);
+        weir_test_pass(WEIR_SEC(9));
+        CU_ASSERT_EQUAL(ended.calls, 0);
+        weir_test_pass(WEIR_SEC(1));
+        WEIR_TEST_CALLED(&ended, -ECANCELED);
+        CU_ASSERT_EQUAL(seen, 0);
+        CU_ASSERT_EQUAL(weir_series_status(series), -ECANCELED);
+        weir_series_unref(series);
+        weir_nsec began = weir_now();
+        CU_ASSERT_EQUAL(weir_task_run(race), 0);
+        CU_ASSERT_EQUAL(weir_now(), began + WEIR_SEC(10)); /* the loser cleans up first */
+        weir_test_end();
+}
+
+/* A shutdown does not wait for what a shield hides. */
+static int
+wait_there_shielded(void *context)
+{
+        const struct point *point = context;
+
+        CU_ASSERT_EQUAL(weir_fiber_shield(true), 0);
+        seen = point->wait();
+        fails(-ESHUTDOWN);
+        CU_ASSERT_EQUAL(weir_fiber_shield(false), 0);
+        fails(-ESHUTDOWN);
+        return 0;
+}
+
+static void
+a_shutdown_ends_what_waits_behind_a_shield(void)
+{
+        for (size_t i = 0; i < POINTS; i++) {
+                unsigned failed = CU_get_number_of_failures();
+
+                begin_points();
+                seen = 1;
+                CU_ASSERT_EQUAL(weir_task_start(weir_fiber_new(wait_there_shielded, NULL, (void *)&points[i])), 0);
+                weir_test_pass(WEIR_MSEC(1));
+                CU_ASSERT_EQUAL(seen, 1);
+                weir_test_end();
+                CU_ASSERT_EQUAL(seen, -ESHUTDOWN);
+                weir_test_begin_virtual();
+                end_points();
+                if (CU_get_number_of_failures() > failed)
+                        fprintf(stderr, "at %s\n", points[i].name);
+        }
+}
+
+/* -- guards -- */
+
+static int
+hold(void *context)
+{
+        weir_guard *guard = context;
+
+        CU_ASSERT_EQUAL(weir_fiber_release(guard), -EPERM);
+        CU_ASSERT_EQUAL(weir_fiber_acquire(guard), 0);
+        CU_ASSERT(weir_guard_is_held(guard, weir_fiber_series()));
+        CU_ASSERT_EQUAL(weir_fiber_acquire(guard), -EDEADLK);
+        CU_ASSERT_EQUAL(weir_await(weir_guard_acquire_new(guard, NULL, NULL)), -EDEADLK);
+        CU_ASSERT_EQUAL(weir_fiber_yield(), 0);
+        CU_ASSERT_EQUAL(weir_fiber_release(guard), 0);
+        CU_ASSERT(!weir_guard_is_held(guard, NULL));
+        CU_ASSERT_EQUAL(weir_fiber_release(guard), -EPERM);
+        CU_ASSERT_EQUAL(weir_fiber_acquire(NULL), -ENOMEM);
+        CU_ASSERT_EQUAL(weir_fiber_acquire(guard), 0);
+        return weir_fiber_sleep(WEIR_SEC(1));
+}
+
+static int
+hold_shielded(void *context)
+{
+        weir_guard *guard = context;
+
+        CU_ASSERT_EQUAL(weir_fiber_acquire(guard), 0);
+        CU_ASSERT_EQUAL(weir_fiber_shield(true), 0);
+        CU_ASSERT(weir_guard_is_held(guard, weir_fiber_series()));
+        CU_ASSERT_EQUAL(weir_fiber_acquire(guard), -EDEADLK); /* the fiber has it */
+        CU_ASSERT_EQUAL(weir_fiber_release(guard), 0);
+        CU_ASSERT_EQUAL(weir_fiber_acquire(guard), 0);
+        CU_ASSERT(weir_guard_is_held(guard, weir_fiber_series()));
+        CU_ASSERT_EQUAL(weir_fiber_release(guard), 0);
+        CU_ASSERT_EQUAL(weir_fiber_acquire(guard), 0);
+        CU_ASSERT_EQUAL(weir_fiber_shield(false), 0);
+        CU_ASSERT_EQUAL(weir_fiber_release(guard), 0);
+        CU_ASSERT_EQUAL(weir_fiber_shield(true), 0);
+        CU_ASSERT_EQUAL(weir_fiber_acquire(guard), 0);
+        return 0;
+}
+
+static void
+the_guards_of_a_fiber_are_released_at_its_end(void)
+{
+        weir_fiber_fn *const functions[] = {hold, hold_shielded};
+
+        for (unsigned i = 0; i < 2; i++) {
+                weir_test_begin_virtual();
+                weir_guard *guard = weir_guard_new();
+                CU_ASSERT_EQUAL(weir_task_run(weir_fiber_new_as("hold", functions[i], NULL, guard)), 0);
+                CU_ASSERT(!weir_guard_is_held(guard, NULL));
+                weir_guard_unref(guard);
+                weir_test_end();
+        }
+}
+
+static int
+take_and_sleep(void *guard)
+{
+        CU_ASSERT_EQUAL(weir_fiber_acquire(guard), 0);
+        return weir_fiber_sleep(WEIR_SEC(1));
+}
+
+static void
+fibers_have_a_guard_one_after_the_other(void)
+{
+        weir_test_begin_virtual();
+        weir_nsec began = weir_now();
+        weir_guard *guard = weir_guard_new();
+        weir_task *all = weir_parallel_new(NULL, NULL);
+        for (unsigned i = 0; i < 5; i++)
+                weir_parallel_add(all, weir_fiber_new(take_and_sleep, NULL, guard));
+        CU_ASSERT_EQUAL(weir_task_run(all), 0);
+        CU_ASSERT_EQUAL(weir_now(), began + WEIR_SEC(5));
+        weir_guard_unref(guard);
+        weir_test_end();
+}
+
+/* -- deadlocks -- */
+
+static struct {
+        unsigned count;
+        char sentence[1024];
+} found;
+
+static void
+note(const char *sentence, void *context)
+{
+        (void)context;
+        found.count++;
+        snprintf(found.sentence, sizeof found.sentence, "%s", sentence);
+}
+
+static int
+cross(void *context)
+{
+        const char *const *names = context;
+
+        weir_series_set_name(weir_fiber_series(), names[0]);
+        CU_ASSERT_EQUAL(weir_await(weir_guard_acquire_new_named(names[0], NULL, NULL)), 0);
+        CU_ASSERT_EQUAL(weir_fiber_sleep(WEIR_SEC(1)), 0);
+        return weir_await(weir_guard_acquire_new_named(names[1], NULL, NULL));
+}
+
+static void
+fibers_that_wait_for_each_others_guards_are_found(void)
+{
+        const char *one[] = {"a", "b"}, *other[] = {"b", "a"};
+
+        weir_test_begin_virtual();
+        memset(&found, 0, sizeof found);
+        CU_ASSERT_EQUAL(weir_task_start(weir_fiber_new(cross, NULL, one)), 0);
+        CU_ASSERT_EQUAL(weir_task_start(weir_fiber_new(cross, NULL, other)), 0);
+        weir_test_pass(WEIR_SEC(1));
+        weir__deadlock_find(note, NULL);
+        CU_ASSERT_EQUAL(found.count, 1);
+        CU_ASSERT_PTR_NOT_NULL(strstr(found.sentence, "waits for guard \"a\""));
+        CU_ASSERT_PTR_NOT_NULL(strstr(found.sentence, "waits for guard \"b\""));
+        CU_ASSERT_PTR_NOT_NULL(strstr(found.sentence, "series \"a\""));
+        CU_ASSERT_EQUAL(weir_series_cancel_named("a", 1), 1);
+        weir_test_pass(0);
+        memset(&found, 0, sizeof found);
+        weir__deadlock_find(note, NULL);
+        CU_ASSERT_EQUAL(found.count, 0);
+        weir_test_end();
+}
+
+int
+main(void)
+{
+        static const struct weir_test tests[] = {
+                WEIR_TEST(behind_a_shield_awaits_work),
+                WEIR_TEST(a_cancel_waits_for_the_end_of_the_shield),
+                WEIR_TEST(a_shutdown_ends_what_waits_behind_a_shield),
+                WEIR_TEST(the_guards_of_a_fiber_are_released_at_its_end),
+                WEIR_TEST(fibers_have_a_guard_one_after_the_other),
+                WEIR_TEST(fibers_that_wait_for_each_others_guards_are_found),
+        };
+
+        return weir_test_main("fiber_shield", tests, sizeof tests / sizeof *tests);
+}
