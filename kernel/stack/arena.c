@@ -4,7 +4,7 @@
  *                                 out <--- blank <--its pages go back-- idle
  *      an arena: new --> has free slots <--> has none;  its last slot comes back --> kept, or unmapped
  *
- * What is known about the slots lies outside of them: a stack that sleeps touches nothing but its own page.
+ * What is known about the slots lies before them: a stack that sleeps touches nothing but its own page.
  *
  * Threads: one lock, a leaf, guards all.  Under it are no system calls, and at most some hundred steps.
  *
@@ -26,7 +26,6 @@
 #include "kernel/stack/arena.h"
 
 #include <errno.h>
-#include <stdlib.h>
 
 #include "kernel/base/lock.h"
 #include "kernel/stack/slots.h"
@@ -34,7 +33,7 @@
 #define FEW_IDLE     16 /* slots: an arena may have as many whatever else it has */
 #define WAITING_MOST 2  /* wasteful arenas */
 #define DEEP_MOST    64 /* free stacks that may stay deep */
-#define SAMPLE       8  /* of so many stacks that come back one is looked at */
+#define SAMPLE       16 /* of so many stacks that come back one is looked at */
 
 static struct {
         struct weir__lock lock;
@@ -44,10 +43,9 @@ static struct {
         struct weir__arena *kept; /* the one of them with no slot out; NULL: none */
         struct weir__list waiting;
         unsigned waiting_count;
-        struct weir__list spare; /* structs of arenas that were unmapped */
-        unsigned deep;           /* free stacks */
-        size_t out, made;        /* slots */
-        size_t size;             /* usable bytes of a stack in a new arena; 0: not known yet */
+        unsigned deep;    /* free stacks */
+        size_t out, made; /* slots */
+        size_t size;      /* usable bytes of a stack in a new arena; 0: not known yet */
 } all = {.lock = WEIR__LOCK_INITIALIZER(WEIR__RANK_LEAF)};
 
 /* What is given back after the lock was released. */
@@ -57,50 +55,6 @@ struct garbage {
         struct weir__arena *wasteful; /* loses the pages of `idle`, which count as out meanwhile; NULL: none */
         struct weir__stack *idle;
 };
-
-/* A struct with room for as many slots. */
-static struct weir__arena *
-take_struct(unsigned count)
-{
-        struct weir__arena *arena = NULL;
-
-        weir__lock(&all.lock);
-        for (struct weir__link *link = weir__list_first(&all.spare); link && !arena; link = weir__list_next(&all.spare, link))
-                if (weir__container_of(link, struct weir__arena, link)->room >= count)
-                        arena = weir__container_of(link, struct weir__arena, link);
-        if (arena)
-                weir__link_remove(&arena->link);
-        weir__unlock(&all.lock);
-        if (arena)
-                return arena;
-        arena = calloc(1, sizeof *arena + count * sizeof *arena->stacks);
-        if (arena)
-                arena->room = count;
-        return arena;
-}
-
-static struct weir__arena *
-arena_new(size_t size)
-{
-        unsigned count;
-        char *memory = weir__slots_map(size, &count);
-        struct weir__arena *arena = memory ? take_struct(count) : NULL;
-
-        if (arena)
-                weir__slots_enter(arena, memory, size, count);
-        else if (memory)
-                weir__slots_unmap(memory, size, count);
-        return arena;
-}
-
-static void
-unmap_arena(struct weir__arena *arena)
-{
-        weir__slots_leave(arena);
-        weir__lock(&all.lock);
-        weir__list_append(&all.spare, &arena->link);
-        weir__unlock(&all.lock);
-}
 
 /* -- arenas, with the lock held -- */
 
@@ -350,7 +304,7 @@ give_back(struct garbage *garbage)
         if (garbage->wasteful)
                 end_waste(garbage);
         for (struct weir__link *link; (link = weir__list_pop(&garbage->arenas));)
-                unmap_arena(weir__container_of(link, struct weir__arena, link));
+                weir__slots_unmap(weir__container_of(link, struct weir__arena, link));
 }
 
 /* -- the interface -- */
@@ -371,7 +325,7 @@ static struct weir__stack *
 take_of_new_arena(unsigned most)
 {
         size_t size = weir__arenas_stack_size();
-        struct weir__arena *arena = arena_new(size);
+        struct weir__arena *arena = weir__slots_map(size);
         struct weir__stack *chain;
 
         if (!arena)

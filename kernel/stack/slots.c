@@ -1,8 +1,8 @@
 /* kernel/stack/slots.c: the memory of arenas, and the index of them by address.
  *
  * Threads: any; an arena belongs to its caller meanwhile.
- * Locks:   none.  The index serves a handler of faults, which takes no lock.  So its tables stay for ever, and a struct
- *          weir__arena is never freed but used again. */
+ * Locks:   none.  The index serves a handler of faults, which takes no lock: its tables stay for ever.  An arena may go while
+ *          the handler looks at it only if the fault is in memory that nobody uses.  The process ends then anyway. */
 #include "kernel/stack/slots.h"
 
 #include <stdint.h>
@@ -49,11 +49,22 @@ guard_size(void)
         return round_up(WEIR__STACK_GUARD);
 }
 
-/* An arena of the full size is aligned without further work most of the time. */
+/* Bytes before the slots. */
 static size_t
-mapped_size(size_t slot, unsigned count)
+head_size(unsigned count)
 {
-        return count == WEIR__ARENA_SIZE / slot ? WEIR__ARENA_SIZE : count * slot;
+        return round_up(sizeof(struct weir__arena) + count * sizeof(struct weir__stack));
+}
+
+/* How many slots fit into so many bytes. */
+static unsigned
+fitting(size_t size, size_t slot)
+{
+        unsigned count = (unsigned)(size / slot);
+
+        while (count && head_size(count) + count * slot > size)
+                count--;
+        return count;
 }
 
 /* -- the index: tables for the upper and the lower half of the bits above those inside an arena -- */
@@ -99,8 +110,8 @@ weir__arenas_find(const void *address, bool *is_guard)
 
         if (!arena)
                 return NULL;
-        size_t offset = (size_t)((const char *)address - arena->memory), i = offset / arena->slot;
-        if (i >= arena->count)
+        size_t offset = (size_t)((const char *)address - arena->slots), i = offset / arena->slot;
+        if ((const char *)address < arena->slots || i >= arena->count)
                 return NULL;
         *is_guard = offset % arena->slot < arena->guard;
         return &arena->stacks[i];
@@ -145,59 +156,56 @@ map_aligned(size_t size)
         return NULL;
 }
 
-/* The system may count all memory that can be written as used (vm.overcommit_memory is 2).  Where it refuses an arena, one with
- * fewer slots may be possible. */
-char *
-weir__slots_map(size_t size, unsigned *count)
+static void
+fill(struct weir__arena *arena, size_t size, size_t slot, unsigned count)
 {
-        size_t slot = guard_size() + size;
+        arena->slots = (char *)arena + head_size(count);
+        arena->guard = guard_size();
+        arena->slot = slot;
+        arena->size = size;
+        arena->count = count;
+        for (unsigned i = 0; i < count; i++)
+                arena->stacks[i] = (struct weir__stack){
+                        .top = arena->slots + (i + 1) * slot, .size = slot - arena->guard, .arena = arena};
+}
+
+/* The system may count all memory that can be written as used (vm.overcommit_memory is 2).  Where it refuses an arena, a smaller
+ * one may be possible. */
+struct weir__arena *
+weir__slots_map(size_t size)
+{
+        size_t slot = guard_size() + size, mapped = WEIR__ARENA_SIZE;
         char *memory = NULL;
 
-        for (*count = (unsigned)(WEIR__ARENA_SIZE / slot); *count; *count /= 4)
-                if ((memory = map_aligned(mapped_size(slot, *count))))
-                        break;
+        for (; fitting(mapped, slot) && !memory; mapped /= 4)
+                memory = map_aligned(mapped);
         if (!memory)
                 return NULL;
-        madvise(memory, mapped_size(slot, *count), MADV_NOHUGEPAGE); /* without huge pages it fails: nothing is lost */
-        if (make_entry(memory))
-                return memory;
-        weir__slots_unmap(memory, size, *count);
-        return NULL;
-}
-
-void
-weir__slots_unmap(char *memory, size_t size, unsigned count)
-{
-        munmap(memory, mapped_size(guard_size() + size, count));
-}
-
-void
-weir__slots_enter(struct weir__arena *arena, char *memory, size_t size, unsigned count)
-{
-        arena->memory = memory;
-        arena->guard = guard_size();
-        arena->slot = arena->guard + size;
-        arena->count = count;
-        arena->fresh = arena->out = arena->idle_count = 0;
-        arena->idle = arena->blank = arena->bare = NULL;
-        for (unsigned i = 0; i < count; i++)
-                arena->stacks[i] = (struct weir__stack){.top = memory + (i + 1) * arena->slot, .size = size, .arena = arena};
-        weir__tools_note_arena(memory, mapped_size(arena->slot, count), true);
+        mapped *= 4;
+        madvise(memory, mapped, MADV_NOHUGEPAGE); /* without huge pages it fails: nothing is lost */
+        if (!make_entry(memory)) {
+                unmap(memory, mapped);
+                return NULL;
+        }
+        struct weir__arena *arena = (struct weir__arena *)memory;
+        fill(arena, mapped, slot, fitting(mapped, slot));
+        weir__tools_note_arena(memory, mapped, true);
         atomic_store_explicit(entry_of(memory), arena, memory_order_release);
+        return arena;
 }
 
 void
-weir__slots_leave(struct weir__arena *arena)
+weir__slots_unmap(struct weir__arena *arena)
 {
-        size_t guarded = 0, size = mapped_size(arena->slot, arena->count);
+        size_t guarded = 0;
 
         for (unsigned i = 0; i < arena->fresh; i++) {
                 guarded += arena->stacks[i].is_guarded;
                 weir__tools_forget_stack(&arena->stacks[i]);
         }
-        atomic_store_explicit(entry_of(arena->memory), NULL, memory_order_release);
-        weir__tools_note_arena(arena->memory, size, false);
-        munmap(arena->memory, size);
+        atomic_store_explicit(entry_of(arena), NULL, memory_order_release);
+        weir__tools_note_arena(arena, arena->size, false);
+        munmap(arena, arena->size);
         weir__guard_forget(guarded);
 }
 
@@ -226,7 +234,7 @@ lowest(const struct weir__stack *stack)
 {
         const struct weir__arena *arena = stack->arena;
 
-        return arena->memory + (size_t)(stack - arena->stacks) * arena->slot + arena->guard;
+        return arena->slots + (size_t)(stack - arena->stacks) * arena->slot + arena->guard;
 }
 
 /* Looks at a few pages below the first ones: frames are seldom larger. */
@@ -264,6 +272,6 @@ weir__slots_drop(struct weir__arena *arena, const struct weir__stack *stacks)
         for (size_t from = 0, to; from < arena->count; from = to + 1) {
                 for (to = from; is_given[to]; to++)
                         continue;
-                drop_pages(arena->memory + from * arena->slot, arena->memory + to * arena->slot);
+                drop_pages(arena->slots + from * arena->slot, arena->slots + to * arena->slot);
         }
 }

@@ -1,4 +1,6 @@
-/* kernel/stack/slots.h: the memory of an arena.  arena.c has what becomes of its slots. */
+/* kernel/stack/slots.h: the memory of an arena.  arena.c has what becomes of its slots.
+ *
+ * An arena begins with what is known about its slots, which follow. */
 #ifndef WEIR_KERNEL_STACK_SLOTS_H
 #define WEIR_KERNEL_STACK_SLOTS_H
 
@@ -7,13 +9,12 @@
 
 struct weir__arena {
         /* Constant while it is mapped. */
-        char *memory;
-        size_t guard, slot; /* bytes */
-        unsigned count;     /* slots */
-        unsigned room;      /* slots that fit into this struct; constant */
+        char *slots;
+        size_t guard, slot, size; /* bytes; of all: `size` */
+        unsigned count;           /* slots */
 
         /* Guarded by the lock of arena.c. */
-        struct weir__link link;    /* among those with free slots, those to be unmapped, or the spare structs */
+        struct weir__link link;    /* among those with free slots, or those to be unmapped */
         struct weir__link waiting; /* among those that wait */
         unsigned fresh;            /* the first slot that was never taken */
         unsigned out;              /* slots */
@@ -31,15 +32,12 @@ struct weir__arena {
 /* The usable bytes of a stack that was asked for in that size; 0: the default. */
 size_t weir__slots_size(size_t size);
 
-/* Memory for slots of stacks with that size.  Result:  NULL when out of memory; *count slots. */
-char *weir__slots_map(size_t size, unsigned *count);
-void weir__slots_unmap(char *memory, size_t size, unsigned count);
+/* Maps an arena of stacks with that size, and enters it in the index, so that weir__arenas_find finds it.  Result:  NULL when out
+ * of memory. */
+struct weir__arena *weir__slots_map(size_t size);
 
-/* Enters it in the index, so that weir__arenas_find finds it, and fills `arena` in. */
-void weir__slots_enter(struct weir__arena *arena, char *memory, size_t size, unsigned count);
-
-/* Takes it out of the index, and unmaps its memory. */
-void weir__slots_leave(struct weir__arena *arena);
+/* Takes it out of the index, and unmaps it. */
+void weir__slots_unmap(struct weir__arena *arena);
 
 /* Whether a stack has pages below its first ones, and the end of those pages.  Guards stay. */
 bool weir__slots_is_deep(const struct weir__stack *stack);

@@ -212,12 +212,12 @@ guard(struct weir__stack **stack)
 RARE int
 take_first(struct weir__stack **taken)
 {
-        struct cache *cache = own ? own : make_own();
         struct weir__stack *stack;
         int failed = 0;
 
-        if (has_shadow_stack())
+        if (!own && has_shadow_stack())
                 return refuse_shadow_stack();
+        struct cache *cache = own ? own : make_own();
         weir__overflow_watch();
         if (cache && atomic_load_explicit(&cache->is_stale, memory_order_relaxed))
                 empty(cache);
@@ -260,12 +260,13 @@ give_uncached(struct weir__stack *stack)
 }
 
 RARE void
-give_full(struct cache *cache)
+give_full(struct cache *cache, struct weir__stack *stack)
 {
         struct weir__stack *first = cache->full.first;
 
         set_chain(&cache->full, cache->used.first, CHAIN);
-        set_chain(&cache->used, NULL, 0);
+        stack->next = NULL;
+        set_chain(&cache->used, stack, 1);
         weir__arenas_give(first, is_worth_keeping());
 }
 
@@ -276,13 +277,12 @@ weir__stack_give(struct weir__stack *stack)
 
         if (__builtin_expect(!cache, 0)) {
                 give_uncached(stack);
-                return;
+        } else if (__builtin_expect(count_of(&cache->used) == CHAIN, 0)) {
+                give_full(cache, stack);
+        } else {
+                stack->next = cache->used.first;
+                set_chain(&cache->used, stack, count_of(&cache->used) + 1);
         }
-        unsigned count = count_of(&cache->used) + 1;
-        stack->next = cache->used.first;
-        set_chain(&cache->used, stack, count);
-        if (__builtin_expect(count == CHAIN, 0))
-                give_full(cache);
 }
 
 /* -- all -- */
