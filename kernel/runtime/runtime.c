@@ -37,6 +37,7 @@
 #include "kernel/worker/deliver.h"
 #include "kernel/sched/watchdog.h"
 #include "kernel/sched/worker_loop.h"
+#include "kernel/stack/stack.h"
 #include "kernel/worker/user.h"
 
 _Atomic int weir__runtime_files;
@@ -131,6 +132,9 @@ wrong_field(const struct weir_config *config)
                 {config->timer_slack < 0, "timer_slack: expected 0 or more"},
                 {config->stack_size && config->stack_size < (size_t)PTHREAD_STACK_MIN,
                  "stack_size: expected 0, or at least PTHREAD_STACK_MIN"},
+                {config->fiber_stack_size &&
+                         (config->fiber_stack_size < WEIR__STACK_SIZE_MIN || config->fiber_stack_size > WEIR__STACK_SIZE_MAX),
+                 "fiber_stack_size: expected 0, or 16 KiB to 16 MiB"},
         };
 
         for (size_t i = 0; i < sizeof fields / sizeof *fields; i++)
@@ -226,6 +230,7 @@ start(const struct weir_config *config, int *watchdog_fault)
         if (failed)
                 return failed;
         weir__thread_configure(config->stack_size, config->affinity);
+        weir__stack_configure(config->fiber_stack_size);
         weir__clock_start(is_virtual);
         weir__virtual_start();
         weir__random_start();

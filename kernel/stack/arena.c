@@ -28,7 +28,6 @@
 #include <errno.h>
 
 #include "kernel/base/lock.h"
-#include "kernel/stack/slots.h"
 
 #define FEW_IDLE     16 /* slots: an arena may have as many whatever else it has */
 #define WAITING_MOST 2  /* wasteful arenas */

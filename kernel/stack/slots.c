@@ -3,7 +3,7 @@
  * Threads: any; an arena belongs to its caller meanwhile.
  * Locks:   none.  The index serves a handler of faults, which takes no lock: its tables stay for ever.  An arena may go while
  *          the handler looks at it only if the fault is in memory that nobody uses.  The process ends then anyway. */
-#include "kernel/stack/slots.h"
+#include "kernel/stack/arena.h"
 
 #include <stdint.h>
 #include <stdlib.h>

@@ -6,8 +6,8 @@
  * A program that has neither pays one comparison.  The functions are found where the program has the sanitizer or C++; else they
  * are NULL.  A C++ library that a program without C++ loads later is not seen.
  *
- * ThreadSanitizer counts calls and returns for each context.  So the calls that tell it of a switch are made by the functions that
- * switch themselves, and their helpers are inlined.
+ * ThreadSanitizer counts calls and returns for each context.  So the calls that tell it of a switch are made by the functions
+ * that switch themselves, and their helpers are inlined.
  *
  * Threads: a context is run by one at a time.  No locks. */
 #include "kernel/stack/switch.h"
