@@ -14,8 +14,8 @@
 #include <stdlib.h>
 #include <sys/mman.h>
 
-#include "kernel/memory/memory.h"
 #include "kernel/observe/log.h"
+#include "kernel/stack/tools.h"
 
 #ifndef MADV_GUARD_INSTALL
 #define MADV_GUARD_INSTALL 102
@@ -83,12 +83,18 @@ protect(void *memory, size_t size)
         return -EAGAIN;
 }
 
+static bool
+must_protect(void)
+{
+        return atomic_load_explicit(&most_pretended, memory_order_relaxed) || weir__tools_are_there();
+}
+
 int
 weir__guard_install(void *memory, size_t size)
 {
         int way = atomic_load_explicit(&present_way, memory_order_acquire);
 
-        if (way != BY_PROTECTION && !weir__memory_is_watched && !atomic_load_explicit(&most_pretended, memory_order_relaxed)) {
+        if (way == BY_KERNEL || (way == UNKNOWN && !must_protect())) {
                 if (madvise(memory, size, MADV_GUARD_INSTALL) == 0) {
                         atomic_store_explicit(&present_way, BY_KERNEL, memory_order_relaxed);
                         return 0;

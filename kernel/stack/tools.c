@@ -5,7 +5,7 @@
  * Threads: any.  No locks. */
 #include "kernel/stack/tools.h"
 
-#include "kernel/memory/memory.h"
+#include "kernel/memory/watched.h"
 #include "kernel/stack/stack.h"
 
 #if __has_include(<valgrind/valgrind.h>)
@@ -21,7 +21,7 @@ extern void __lsan_unregister_root_region(const void *memory, size_t size) __att
 bool
 weir__tools_are_there(void)
 {
-        return weir__memory_is_watched || __lsan_register_root_region;
+        return __lsan_register_root_region || weir__watched_find();
 }
 
 void

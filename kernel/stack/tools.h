@@ -7,7 +7,7 @@
 
 struct weir__stack;
 
-/* Whether a tool watches the program. */
+/* Whether a tool watches the program.  It looks at the environment: not for hot paths. */
 bool weir__tools_are_there(void);
 
 /* An arena is mapped from now on, or no longer.  What only a stack refers to is no leak. */
