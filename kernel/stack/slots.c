@@ -189,7 +189,6 @@ weir__slots_map(size_t size)
         }
         struct weir__arena *arena = (struct weir__arena *)memory;
         fill(arena, mapped, slot, fitting(mapped, slot));
-        weir__tools_note_arena(memory, mapped, true);
         atomic_store_explicit(entry_of(memory), arena, memory_order_release);
         return arena;
 }
@@ -204,7 +203,6 @@ weir__slots_unmap(struct weir__arena *arena)
                 weir__tools_forget_stack(&arena->stacks[i]);
         }
         atomic_store_explicit(entry_of(arena), NULL, memory_order_release);
-        weir__tools_note_arena(arena, arena->size, false);
         munmap(arena, arena->size);
         weir__guard_forget(guarded);
 }

@@ -3,6 +3,9 @@
  *      sanitizers   are told before the switch where it goes, and behind it that it has come there
  *      C++          the list of caught exceptions lies in the thread; it is exchanged with that of the context before the switch
  *
+ * LeakSanitizer looks for pointers on the stacks of contexts, from when they are made until they are over.  With the option
+ * detect_stack_use_after_return AddressSanitizer puts frames elsewhere, where no pointers are found while a context sleeps.
+ *
  * A program that has neither pays one comparison.  The functions are found where the program has the sanitizer or C++; else they
  * are NULL.  A C++ library that a program without C++ loads later is not seen.
  *
@@ -24,6 +27,8 @@
 extern void __sanitizer_start_switch_fiber(void **fake, const void *low, size_t size) __attribute__((weak));
 extern void __sanitizer_finish_switch_fiber(void *fake, const void **low, size_t *size) __attribute__((weak));
 extern void __asan_unpoison_memory_region(const volatile void *begin, size_t size) __attribute__((weak));
+extern void __lsan_register_root_region(const void *memory, size_t size) __attribute__((weak));
+extern void __lsan_unregister_root_region(const void *memory, size_t size) __attribute__((weak));
 extern void *__tsan_get_current_fiber(void) __attribute__((weak));
 extern void *__tsan_create_fiber(unsigned flags) __attribute__((weak));
 extern void __tsan_destroy_fiber(void *fiber) __attribute__((weak));
@@ -68,7 +73,17 @@ struct weir__context_extra {
 PART bool
 is_extra_needed(void)
 {
-        return __cxa_get_globals || __sanitizer_start_switch_fiber || __tsan_switch_to_fiber;
+        return __cxa_get_globals || __sanitizer_start_switch_fiber || __tsan_switch_to_fiber || __lsan_register_root_region;
+}
+
+/* The context is over. */
+UNSEEN static void
+forget(struct weir__context_extra *extra)
+{
+        if (__tsan_switch_to_fiber)
+                __tsan_destroy_fiber(extra->fiber);
+        if (__lsan_unregister_root_region)
+                __lsan_unregister_root_region(extra->low, extra->size);
 }
 
 PART void
@@ -116,8 +131,8 @@ tell_left(struct weir__context_extra *extra, void *fake)
 {
         if (__sanitizer_start_switch_fiber)
                 __sanitizer_finish_switch_fiber(fake, NULL, NULL);
-        if (__tsan_switch_to_fiber && extra->is_over)
-                __tsan_destroy_fiber(extra->fiber);
+        if (extra->is_over)
+                forget(extra);
 }
 
 /* -- contexts with extra -- */
@@ -146,6 +161,8 @@ make_extra(struct weir__stack *stack, void (*body)(void *argument), void *argume
         *extra = (struct weir__context_extra){.body = body, .argument = argument, .low = low, .size = stack->size};
         if (__tsan_switch_to_fiber)
                 extra->fiber = __tsan_create_fiber(0);
+        if (__lsan_register_root_region)
+                __lsan_register_root_region(low, stack->size);
         return extra;
 }
 
@@ -217,7 +234,7 @@ weir__context_end(struct weir__context *context)
 void
 weir__context_drop(struct weir__context *context)
 {
-        if (context->extra && __tsan_switch_to_fiber)
-                __tsan_destroy_fiber(context->extra->fiber);
+        if (context->extra)
+                forget(context->extra);
         context->extra = NULL;
 }

@@ -15,24 +15,12 @@
 #define VALGRIND_STACK_DEREGISTER(id)      (void)(id)
 #endif
 
-extern void __lsan_register_root_region(const void *memory, size_t size) __attribute__((weak));
-extern void __lsan_unregister_root_region(const void *memory, size_t size) __attribute__((weak));
+extern void __lsan_do_leak_check(void) __attribute__((weak));
 
 bool
 weir__tools_are_there(void)
 {
-        return __lsan_register_root_region || weir__watched_find();
-}
-
-void
-weir__tools_note_arena(const void *memory, size_t size, bool is_mapped)
-{
-        if (!__lsan_register_root_region)
-                return;
-        if (is_mapped)
-                __lsan_register_root_region(memory, size);
-        else
-                __lsan_unregister_root_region(memory, size);
+        return __lsan_do_leak_check || weir__watched_find();
 }
 
 void
