@@ -215,7 +215,7 @@ stacks_lie_apart_and_can_be_used_down_to_their_size(void)
         begin();
         for (size_t i = 0; i < 100; i++) {
                 stacks[i] = take();
-                CU_ASSERT_EQUAL((uintptr_t)stacks[i]->top % 16, 0);
+                CU_ASSERT_EQUAL((uintptr_t)stacks[i]->top % 128, 0);
                 CU_ASSERT(stacks[i]->size >= 180 * 1024);
                 memset(low(stacks[i]), (int)i, stacks[i]->size);
         }
@@ -463,7 +463,7 @@ size_is_that_of_the_configuration(void)
                 CU_ASSERT(stats.size >= sizes[i] && stats.size < sizes[i] + 4096);
                 struct weir__stack **stacks = take_many(40, 4096);
                 for (size_t j = 0; j < 40; j++) {
-                        CU_ASSERT_EQUAL(stacks[j]->size, stats.size);
+                        CU_ASSERT(stacks[j]->size <= stats.size && stacks[j]->size + 1024 > stats.size);
                         memset(low(stacks[j]), 1, 4096);
                         weir__stack_give(stacks[j]);
                 }

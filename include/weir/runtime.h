@@ -37,8 +37,8 @@ struct weir_config {
         weir_nsec timer_slack;    /* how much later than their deadline timers may end, so that they end together
                                      (weir_timer_set_slack).  For timers that are made from now on; default: 0, exactly */
         size_t stack_size;        /* bytes of the stack of each thread of the library; default: the system's (ulimit -s) */
-        size_t fiber_stack_size;  /* bytes that each fiber may use of its stack, from 16 KiB to 16 MiB, rounded up to pages;
-                                     default: 192 KiB, and 960 KiB where a sanitizer watches the program */
+        size_t fiber_stack_size;  /* bytes that each fiber may use of its stack, from 16 KiB to 16 MiB, rounded up to pages,
+                                     or up to 1 KiB less; default: 192 KiB, and 960 KiB where a sanitizer watches the program */
 };
 
 /* The initial value of a struct weir_config: its size, and the default of all else. */

@@ -71,7 +71,7 @@ say_overflow(const struct weir__stack *stack, const void *address)
         add(&text, name ? "\" at 0x" : " at 0x");
         add_number(&text, (uintptr_t)address, 16);
         add(&text, ": all ");
-        add_number(&text, stack->size >> 10, 10);
+        add_number(&text, (stack->size + 1023) >> 10, 10);
         add(&text, " KiB of its stack are used; raise fiber_stack_size of struct weir_config, or use less stack");
         text.bytes[text.size++] = '\n';
         if (write(STDERR_FILENO, text.bytes, text.size) < 0)

@@ -18,6 +18,11 @@
 #define USABLE_LARGE ((size_t)960 << 10) /* under a sanitizer, whose frames are larger */
 #define SHALLOW      ((size_t)32 << 10)  /* bytes: a stack with more of them in memory is deep */
 
+/* Tops of stacks lie at several places of their pages.  Else the first frames of all would share few sets of each CPU cache: a
+ * switch to one of 10,000 contexts took 37 ns instead of 27. */
+#define TOPS     8
+#define TOP_STEP 128 /* bytes */
+
 /* -- sizes -- */
 
 static size_t
@@ -164,9 +169,12 @@ fill(struct weir__arena *arena, size_t size, size_t slot, unsigned count)
         arena->slot = slot;
         arena->size = size;
         arena->count = count;
-        for (unsigned i = 0; i < count; i++)
+        for (unsigned i = 0; i < count; i++) {
+                size_t shift = i % TOPS * TOP_STEP;
+
                 arena->stacks[i] = (struct weir__stack){
-                        .top = arena->slots + (i + 1) * slot, .size = slot - arena->guard, .arena = arena};
+                        .top = arena->slots + (i + 1) * slot - shift, .size = slot - arena->guard - shift, .arena = arena};
+        }
 }
 
 /* The system may count all memory that can be written as used (vm.overcommit_memory is 2).  Where it refuses an arena, a smaller

@@ -17,7 +17,7 @@ struct weir__arena;
 /* A stack.  It lies outside of the memory of the stack, so that a stack that is not used touches nothing there. */
 struct weir__stack {
         struct weir__stack *next; /* in a list of free ones */
-        char *top;                /* the address behind its highest byte; a multiple of 16 */
+        char *top;                /* the address behind its highest byte; a multiple of 128 */
         size_t size;              /* usable bytes below `top` */
         const void *owner;        /* for weir__stack_describe; of the one that has taken the stack */
 
@@ -38,8 +38,8 @@ int weir__stack_take(struct weir__stack **stack);
 /* Gives it back.  Nothing on it is needed any more, and nobody runs on it.  Any thread.  Not under a lock of rank LEAF. */
 void weir__stack_give(struct weir__stack *stack);
 
-/* Stacks that are made from now on have at least so many usable bytes; 0: the default, which is larger under a sanitizer.  Else
- * from WEIR__STACK_SIZE_MIN to WEIR__STACK_SIZE_MAX.  Free stacks of another size go.  Any thread. */
+/* Stacks that are made from now on have so many usable bytes, or up to 1 KiB less; 0: the default, which is larger under a
+ * sanitizer.  Else from WEIR__STACK_SIZE_MIN to WEIR__STACK_SIZE_MAX.  Free stacks of another size go.  Any thread. */
 void weir__stack_configure(size_t size);
 
 /* The name of what runs on a stack that was taken; NULL: unknown.  A signal handler calls it, on the thread that has used up the
@@ -50,7 +50,7 @@ struct weir__stack_stats {
         size_t made;   /* stacks whose memory was ever used and is still mapped */
         size_t in_use; /* of them */
         size_t free;
-        size_t size;   /* usable bytes of a new one */
+        size_t size;   /* usable bytes of a new one, or up to 1 KiB less */
         size_t cap;    /* so many may be made; SIZE_MAX: no limit but memory */
 };
 
