@@ -101,7 +101,7 @@ parse(const char *text, struct bench_reading *reading)
                 double *value;
         } fields[] = {{"cpu", &reading->cpu},   {"elapsed", &reading->elapsed}, {"bytes", &reading->bytes},
                       {"p50", &reading->p50},   {"p99", &reading->p99},         {"early", &reading->early},
-                      {"calm", &reading->calm}, {"blocked", &reading->blocked}};
+                      {"calm", &reading->calm}, {"blocked", &reading->blocked}, {"wake", &reading->wake}};
         char name[16];
         double value;
         int size;

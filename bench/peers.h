@@ -6,7 +6,7 @@
 
 /* Nanoseconds but for `bytes`, `early` (a count), and how late (microseconds): `calm` and `blocked` are the worst of a phase. */
 struct bench_reading {
-        double cpu, elapsed, bytes, p50, p99, early, calm, blocked;
+        double cpu, elapsed, bytes, p50, p99, early, calm, blocked, wake;
 };
 
 /* Runs the program peer-NAME, beside this one, with the words of the formatted text as its arguments, for at most `seconds`.

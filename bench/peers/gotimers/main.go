@@ -1,5 +1,5 @@
 // bench/peers/gotimers/main.go: what timers cost in Go: time.AfterFunc, Stop and Reset, by handle or by name.  tasks.go,
-// blocking.go and channels.go are the rest of the program.
+// blocking.go, channels.go and fibers.go are the rest of the program.
 //
 // By name: a map of names to timers under a mutex.  The callback is one function for all, the cheapest that there is: a program
 // that also removes the names of timers that expire needs a closure for each.  Stop runs no callback.
@@ -345,12 +345,12 @@ func main() {
 	measures := map[string]func(*load){
 		"pairs": measurePairs, "apart": measureApart, "memory": measureMemory, "firing": measureFiring,
 		"functions": measureFunctions, "chain": measureChain, "hops": measureHops, "blocking": measureBlocking,
-		"channels": measureChannels,
+		"channels": measureChannels, "fibers": measureFibers, "asleep": measureAsleep,
 	}
 	work := load{how: "hot", mix: "fixed", pending: 1000, count: 100000}
 
 	if len(os.Args) < 2 || measures[os.Args[1]] == nil {
-		fmt.Fprintln(os.Stderr, "usage: peer-go pairs|apart|memory|firing|functions|chain|hops|blocking|channels KEY=VALUE...")
+		fmt.Fprintln(os.Stderr, "usage: peer-go pairs|apart|memory|firing|functions|chain|hops|blocking|channels|fibers|asleep KEY=VALUE...")
 		os.Exit(2)
 	}
 	for _, option := range os.Args[2:] {
