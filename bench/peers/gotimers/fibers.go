@@ -93,12 +93,13 @@ func measureFibers(work *load) {
 func measureAsleep(work *load) {
 	var asleep, awake sync.WaitGroup
 
+	memory, began, before := resident(), time.Now(), cpu()
+	until := began.Add(work.sleep)
 	sleep := func() {
 		asleep.Done()
-		time.Sleep(work.sleep)
+		time.Sleep(time.Until(until))
 		awake.Done()
 	}
-	memory, began, before := resident(), time.Now(), cpu()
 	asleep.Add(work.count)
 	awake.Add(work.count)
 	for i := 0; i < work.count; i++ {
@@ -107,7 +108,7 @@ func measureAsleep(work *load) {
 	asleep.Wait()
 	time.Sleep(50 * time.Millisecond)
 	tell(work.count, before, began)
-	if time.Since(began) > work.sleep {
+	if time.Now().After(until) {
 		panic("the first one woke before the last one slept")
 	}
 	fmt.Printf("bytes %.6g\n", (resident()-memory)*1024/float64(work.count))
