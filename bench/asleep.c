@@ -32,17 +32,10 @@ struct crowd {
 
 static const struct crowd crowds[] = {
         {"100,000 asleep", 100000, 5 * BENCH_NSEC_PER_SEC},
-        {"1,000,000 asleep", 1000000, 20 * BENCH_NSEC_PER_SEC},
+        {"1,000,000 asleep", 1000000, 30 * BENCH_NSEC_PER_SEC},
 };
 
-/* A million takes up to 8 GB. */
-static const struct crowd *
-crowd_of(const struct bench_size *size)
-{
-        long pages = sysconf(_SC_AVPHYS_PAGES) / 1024 * (sysconf(_SC_PAGESIZE) / 1024);
-
-        return &crowds[!size->quick && pages > 9L * 1024];
-}
+#define CROWDS (sizeof crowds / sizeof *crowds)
 
 static struct {
         int64_t until; /* the one instant at which all are to wake, so that how fast they began matters to none */
@@ -187,18 +180,13 @@ sample(const char *peer, const char *name, double start, double elapsed, double 
         bench_sample(peer, name, BYTES, bytes);
 }
 
-void
-bench_asleep(const struct bench_size *size, bool one_cpu)
+static void
+measure(const struct crowd *crowd, const char *name, size_t way_count)
 {
-        const struct crowd *crowd = crowd_of(size);
         struct bench_reading reading;
         double values[BENCH_VALUES];
-        char name[96];
 
-        bench_fiber_name(name, crowd->name, one_cpu);
-        if (!bench_wanted(size, name))
-                return;
-        for (size_t i = 0; i < WAYS; i++) {
+        for (size_t i = 0; i < way_count; i++) {
                 struct trial trial = {crowd, &ways[i]};
 
                 if (!bench_isolated(name, measure_crowd, &trial, values, PATIENCE))
@@ -210,20 +198,51 @@ bench_asleep(const struct bench_size *size, bool one_cpu)
                 sample("go", name, reading.cpu, reading.elapsed, reading.wake, reading.bytes);
 }
 
+/* A million takes 5 GB. */
+static bool
+is_roomy(void)
+{
+        return sysconf(_SC_AVPHYS_PAGES) / 1024 * (sysconf(_SC_PAGESIZE) / 1024) > 6L * 1024;
+}
+
 void
-bench_asleep_ratios(const struct bench_size *size, bool one_cpu)
+bench_asleep(const struct bench_size *size, bool one_cpu, bool is_last)
+{
+        char name[96];
+
+        for (size_t i = 0; i < CROWDS; i++) {
+                bool is_large = i > 0;
+
+                bench_fiber_name(name, crowds[i].name, one_cpu);
+                if (bench_wanted(size, name) && (!is_large || (is_last && !size->quick && is_roomy())))
+                        measure(&crowds[i], name, is_large ? 1 : WAYS);
+        }
+}
+
+static void
+tell_ratios(const char *name)
 {
         static const struct {
                 const char *metric;
                 double goal;
         } goals[] = {{START, 1.5}, {WAKE, 1.0}, {BYTES, 1.7}};
-        char name[96], ratio[96];
+        char ratio[96];
 
-        bench_fiber_name(name, crowd_of(size)->name, one_cpu);
         for (size_t i = 0; i < sizeof goals / sizeof *goals; i++) {
                 for (size_t j = 0; j < WAYS; j++)
                         bench_ratio(ways[j].peer, "go", name, goals[i].metric);
                 snprintf(ratio, sizeof ratio, "ratio to go, %s", goals[i].metric);
                 bench_goal("weir", name, ratio, goals[i].goal);
+        }
+}
+
+void
+bench_asleep_ratios(bool one_cpu)
+{
+        char name[96];
+
+        for (size_t i = 0; i < CROWDS; i++) {
+                bench_fiber_name(name, crowds[i].name, one_cpu);
+                tell_ratios(name);
         }
 }

@@ -54,12 +54,12 @@ main(int argc, char *argv[])
                         use_cpus(&all, one_cpu);
                         bench_fibers(&size, one_cpu);
                         if (round >= ROUNDS - ROUNDS_ASLEEP)
-                                bench_asleep(&size, one_cpu);
+                                bench_asleep(&size, one_cpu, round == ROUNDS - 1);
                 }
         use_cpus(&all, false);
         for (int one_cpu = 1; one_cpu >= 0; one_cpu--) {
                 bench_fibers_ratios(one_cpu);
-                bench_asleep_ratios(&size, one_cpu);
+                bench_asleep_ratios(one_cpu);
         }
         bench_handler(&size);
         bench_peers_missing();

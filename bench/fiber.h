@@ -22,9 +22,9 @@ void bench_fiber_ratios(const char *peer, const char *name, double goal);
 void bench_fibers(const struct bench_size *size, bool one_cpu);
 void bench_fibers_ratios(bool one_cpu);
 
-/* asleep.c: many at once. */
-void bench_asleep(const struct bench_size *size, bool one_cpu);
-void bench_asleep_ratios(const struct bench_size *size, bool one_cpu);
+/* asleep.c: many at once; in the last round also a million. */
+void bench_asleep(const struct bench_size *size, bool one_cpu, bool is_last);
+void bench_asleep_ratios(bool one_cpu);
 
 /* handler.c: in an HTTP server, on a CPU of its own; all rounds at once. */
 void bench_handler(const struct bench_size *size);

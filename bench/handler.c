@@ -1,7 +1,7 @@
 /* bench/handler.c: what an HTTP handler that does not wait takes as a fiber, beside one that is a callback.
  *
  * One process has a server for each, so that both find the same memory.  They are loaded by turns, for a short while each; what
- * counts is the ratio of neighbours.
+ * counts is the ratio within a round.
  *
  * Threads: the servers' process has a poller, on the first CPU; the load comes from the last one. */
 #include <sched.h>
@@ -19,6 +19,7 @@
 #define NAME     "HTTP handler that does not wait"
 #define CPU_TIME "server CPU us per request"
 #define ROUNDS   15 /* as many as results may have */
+#define TURNS    5  /* of each in a round */
 
 enum { CALLBACK, FIBER, WAYS };
 
@@ -96,16 +97,22 @@ start_servers(struct bench_server servers[WAYS])
 /* -- the load -- */
 
 static void
-measure(struct generator *const generators[WAYS], unsigned round)
+measure(struct generator *const generators[WAYS])
 {
+        double cpu_us[WAYS] = {0}, requests[WAYS] = {0};
         struct bench_figures figures;
 
-        for (unsigned i = 0; i < WAYS; i++) {
-                unsigned way = (i + round) % WAYS; /* who comes behind whom matters */
+        for (unsigned i = 0; i < WAYS * TURNS; i++) {
+                unsigned way = (i + i / WAYS) % WAYS; /* who comes behind whom matters */
 
-                if (bench_load_window(generators[way], &figures))
-                        bench_sample(peers[way], NAME, CPU_TIME, figures.cpu_us);
+                if (!bench_load_window(generators[way], &figures))
+                        return;
+                cpu_us[way] += figures.cpu_us * figures.requests;
+                requests[way] += figures.requests;
         }
+        for (unsigned way = 0; way < WAYS; way++)
+                if (requests[way] > 0)
+                        bench_sample(peers[way], NAME, CPU_TIME, cpu_us[way] / requests[way]);
 }
 
 /* Ties this process to the first CPU, or to the last one. */
@@ -126,7 +133,7 @@ use_cpu(const cpu_set_t *all, bool last)
 void
 bench_handler(const struct bench_size *size)
 {
-        const struct bench_load load = {.connections = 64, .warm_up = BENCH_NSEC_PER_SEC / 5, .window = BENCH_NSEC_PER_SEC / 4};
+        const struct bench_load load = {.connections = 64, .warm_up = BENCH_NSEC_PER_SEC / 5, .window = BENCH_NSEC_PER_SEC / 16};
         struct generator *generators[WAYS] = {NULL, NULL};
         struct bench_server servers[WAYS];
         cpu_set_t all;
@@ -139,7 +146,7 @@ bench_handler(const struct bench_size *size)
         for (int i = 0; i < WAYS && good; i++)
                 good = (generators[i] = bench_load_begin(&load, &servers[i]));
         for (unsigned round = 0; round < ROUNDS && good && !bench_interrupted(); round++)
-                measure(generators, round);
+                measure(generators);
         for (int i = 0; i < WAYS; i++)
                 bench_load_end(generators[i]);
         bench_server_stop(&servers[0]);
