@@ -107,11 +107,13 @@ measure(struct generator *const generators[WAYS])
 
                 if (!bench_load_window(generators[way], &figures))
                         return;
+                if (!(figures.requests > 0)) /* the load had no CPU */
+                        continue;
                 cpu_us[way] += figures.cpu_us * figures.requests;
                 requests[way] += figures.requests;
         }
         for (unsigned way = 0; way < WAYS; way++)
-                if (requests[way] > 0)
+                if (requests[CALLBACK] > 0 && requests[FIBER] > 0)
                         bench_sample(peers[way], NAME, CPU_TIME, cpu_us[way] / requests[way]);
 }
 
