@@ -22,8 +22,7 @@ struct dice {
         unsigned depth;
 };
 
-static unsigned
-throw(struct dice *dice, unsigned sides)
+static unsigned throw(struct dice * dice, unsigned sides)
 {
         return (unsigned)weir_test_random_below(&dice->random, sides);
 }
@@ -93,7 +92,7 @@ fiber(struct dice *dice)
 static weir_nsec
 soon(struct dice *dice)
 {
-        return (weir_nsec)throw(dice, 300) * 1000;
+        return (weir_nsec) throw(dice, 300) * 1000;
 }
 
 static weir_task *
