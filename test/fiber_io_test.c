@@ -57,6 +57,7 @@ await_the_system(void *context)
         CU_ASSERT_PTR_NOT_NULL(strstr(weir_file_data(task, &size), "fiber_io"));
         WEIR_TEST_GIVEN_BACK(&record);
         CU_ASSERT_EQUAL(weir_await(weir_file_close_new(file, NULL, NULL)), 0);
+        weir_file_unref(file);
         task = weir_file_stat_new("/", true, NULL, NULL);
         CU_ASSERT_EQUAL(weir_await(task), 0);
         CU_ASSERT(S_ISDIR(weir_file_stat(task)->st_mode));
