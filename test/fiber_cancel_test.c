@@ -323,6 +323,141 @@ a_lone_fiber_ends_at_a_shutdown(void)
         }
 }
 
+/* -- what has come before the end stays -- */
+
+static struct {
+        weir_channel *channel;
+        weir_semaphore *semaphore;
+        int status;
+        void *message;
+} given;
+
+static int
+receive(void *context)
+{
+        (void)context;
+        given.status = weir_fiber_receive(given.channel, &given.message);
+        CU_ASSERT_EQUAL(weir_fiber_yield(), -ECANCELED);
+        return 0;
+}
+
+static int
+acquire(void *context)
+{
+        (void)context;
+        given.status = weir_await(weir_semaphore_acquire_new(given.semaphore, 1, NULL, NULL));
+        CU_ASSERT_EQUAL(weir_fiber_yield(), -ECANCELED);
+        return 0;
+}
+
+/* Both in one callback: the fiber has not gone on yet when the cancel comes. */
+static void
+give_and_cancel(weir_task *task, void *series)
+{
+        (void)task;
+        CU_ASSERT_EQUAL(weir_channel_post(given.channel, &given), 0);
+        CU_ASSERT_EQUAL(weir_semaphore_release(given.semaphore, 1), 0);
+        weir_series_cancel(series);
+}
+
+static void
+cancel_and_give(weir_task *task, void *series)
+{
+        (void)task;
+        weir_series_cancel(series);
+        CU_ASSERT_EQUAL(weir_channel_post(given.channel, &given), 0);
+        CU_ASSERT_EQUAL(weir_semaphore_release(given.semaphore, 1), 0);
+}
+
+static void
+what_was_given_before_a_cancel_is_not_lost(void)
+{
+        weir_fiber_fn *const functions[] = {receive, acquire};
+
+        for (unsigned i = 0; i < 4; i++) {
+                bool is_given_first = i < 2;
+
+                weir_test_begin_virtual();
+                memset(&given, 0, sizeof given);
+                given.channel = weir_channel_new(1, NULL);
+                given.semaphore = weir_semaphore_new(0);
+                weir_series *series = weir_series_ref(weir_series_new(NULL, NULL));
+                weir_series_push(series, weir_fiber_new_as("given", functions[i % 2], NULL, NULL));
+                weir_series_start(series);
+                weir_test_pass(1);
+                weir_task_start(weir_empty_new(is_given_first ? give_and_cancel : cancel_and_give, series));
+                weir_test_pass(1);
+                CU_ASSERT(given.status == 0 || (!is_given_first && given.status == -ECANCELED));
+                bool has_it = given.status == 0, receives = functions[i % 2] == receive;
+                CU_ASSERT_PTR_EQUAL(given.message, has_it && receives ? &given : NULL);
+                void *message = NULL;
+                bool is_there = weir_channel_poll(given.channel, &message) == 0;
+                CU_ASSERT_EQUAL(is_there, !(has_it && receives));
+                CU_ASSERT_EQUAL(weir_semaphore_available(given.semaphore), !(has_it && !receives));
+                weir_series_unref(series);
+                weir_channel_unref(given.channel);
+                weir_semaphore_unref(given.semaphore);
+                weir_test_end();
+        }
+}
+
+/* -- a chain, a status -- */
+
+static int
+await_another(void *context)
+{
+        int left = *(int *)context - 1;
+
+        if (left > 0)
+                return weir_await(weir_fiber_new(await_another, NULL, &left));
+        return weir_fiber_sleep(FAR);
+}
+
+static void
+a_long_chain_of_fibers_ends(void)
+{
+        int length = 1000;
+
+        weir_test_begin_virtual();
+        weir_series *series = weir_series_ref(weir_series_new(NULL, NULL));
+        weir_series_push(series, weir_fiber_new(await_another, NULL, &length));
+        weir_series_start(series);
+        weir_test_pass(1);
+        weir_series_cancel(series);
+        weir_test_pass(1);
+        CU_ASSERT_EQUAL(weir_series_status(series), -ECANCELED);
+        weir_series_unref(series);
+        CU_ASSERT_EQUAL(weir_task_run(weir_timeout_new(weir_fiber_new(await_another, NULL, &length), WEIR_SEC(1))), -ETIMEDOUT);
+        weir_test_end();
+}
+
+static struct weir_test_record refusing;
+
+static int
+say_io(void *context)
+{
+        (void)context;
+        CU_ASSERT_EQUAL(weir_fiber_sleep(FAR), -ECANCELED);
+        return -EIO;
+}
+
+/* A task in a series that ends early has the cause of that as its status, whatever it did. */
+static void
+the_status_in_a_cancelled_series_is_that_of_all_tasks(void)
+{
+        weir_test_begin_virtual();
+        weir_series *series = weir_series_ref(weir_series_new(NULL, NULL));
+        memset(&refusing, 0, sizeof refusing);
+        weir_series_push(series, weir_test_recorded(weir_fiber_new(say_io, weir_test_done, &refusing)));
+        weir_series_start(series);
+        weir_test_pass(1);
+        weir_series_cancel(series);
+        weir_test_pass(1);
+        WEIR_TEST_CALLED(&refusing, -ECANCELED);
+        weir_series_unref(series);
+        weir_test_end();
+}
+
 int
 main(void)
 {
@@ -331,6 +466,9 @@ main(void)
                 WEIR_TEST(a_fiber_that_has_not_begun_never_runs),
                 WEIR_TEST(a_fiber_ends_itself_early),
                 WEIR_TEST(a_lone_fiber_ends_at_a_shutdown),
+                WEIR_TEST(what_was_given_before_a_cancel_is_not_lost),
+                WEIR_TEST(a_long_chain_of_fibers_ends),
+                WEIR_TEST(the_status_in_a_cancelled_series_is_that_of_all_tasks),
         };
 
         return weir_test_main("fiber_cancel", tests, sizeof tests / sizeof *tests);
