@@ -79,7 +79,7 @@ fitting(size_t size, size_t slot)
 
 typedef _Atomic(struct weir__arena *) entry;
 
-static _Atomic(entry *) tables[INDEX_ROOM];
+static _Atomic(entry *) arena_tables[INDEX_ROOM];
 
 /* Where the arena at that address is entered; NULL: nowhere. */
 static entry *
@@ -89,7 +89,7 @@ entry_of(const void *address)
 
         if (number / INDEX_ROOM >= INDEX_ROOM)
                 return NULL;
-        entry *table = atomic_load_explicit(&tables[number / INDEX_ROOM], memory_order_acquire);
+        entry *table = atomic_load_explicit(&arena_tables[number / INDEX_ROOM], memory_order_acquire);
         return table ? &table[number % INDEX_ROOM] : NULL;
 }
 
@@ -102,7 +102,7 @@ make_entry(const void *address)
         if (entry_of(address) || number / INDEX_ROOM >= INDEX_ROOM)
                 return entry_of(address);
         table = calloc(INDEX_ROOM, sizeof *table);
-        if (table && !atomic_compare_exchange_strong(&tables[number / INDEX_ROOM], &expected, table))
+        if (table && !atomic_compare_exchange_strong(&arena_tables[number / INDEX_ROOM], &expected, table))
                 free(table); /* another thread was faster */
         return entry_of(address);
 }

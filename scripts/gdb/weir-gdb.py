@@ -137,10 +137,10 @@ def arenas():
     """The addresses of all arenas: the entries of the tables of kernel/stack/slots.c."""
     pointer = gdb.lookup_type("unsigned long").sizeof
     inferior = gdb.selected_inferior()
-    for symbol in gdb.lookup_static_symbols("tables"):
-        if not symbol.symtab.filename.endswith("stack/slots.c"):
-            continue
+    for symbol in gdb.lookup_static_symbols("arena_tables"):
         tables = symbol.value()
+        if tables.address is None:
+            continue  # with optimization across files the symbol of the file is empty
         count = tables.type.sizeof // pointer
         memory = inferior.read_memory(number(tables.address), count * pointer)
         for table in struct.unpack("%dL" % count, memory):
