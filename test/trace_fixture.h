@@ -14,6 +14,7 @@ struct weir_test_event {
         weir_nsec at, lasts, late;
         bool has_status, has_late, lost_poller;
         char track_name[512]; /* of metadata: the name in its arguments */
+        char awaited[64];     /* of a fiber */
 };
 
 struct weir_test_trace {
@@ -185,6 +186,8 @@ static inline void weir_test_json_member(struct weir_test_trace *trace, struct w
                         strcpy(inner ? event->track_name : event->name, text);
                 else if (strcmp(key, "cat") == 0)
                         snprintf(event->category, sizeof event->category, "%.31s", text);
+                else if (strcmp(key, "awaited") == 0)
+                        snprintf(event->awaited, sizeof event->awaited, "%.63s", text);
         } else if (strncmp(trace->at, "true", 4) == 0) {
                 trace->at += 4;
                 event->lost_poller |= strcmp(key, "lost_poller") == 0;

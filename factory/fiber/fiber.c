@@ -58,9 +58,38 @@ body(void *argument)
         weir__fiber_leave(fiber, WEIR__FIBER_END, NULL);
 }
 
-/* On the worker's stack, in a callback. */
-static void
-run_stretch(struct weir__fiber *fiber)
+/* In its next stretch the fiber sees the end of that; NULL: it begins. */
+static const char *
+kind_of_awaited(const struct weir__fiber *fiber)
+{
+        static const char *const kinds[] = {
+                [WEIR__FIBER_YIELD] = "a yield", [WEIR__FIBER_SLEEP] = "a sleep", [WEIR__FIBER_JOIN] = "a group"};
+
+        if (!atomic_load_explicit(&fiber->at, memory_order_relaxed))
+                return NULL;
+        return fiber->wish == WEIR__FIBER_WAIT    ? fiber->wanted.wait.ops->work.kind
+               : fiber->wish == WEIR__FIBER_AWAIT ? fiber->wanted.task->work.ops->kind
+                                                  : kinds[fiber->wish];
+}
+
+static void enter(struct weir__fiber *fiber);
+
+static __attribute__((cold, noinline)) void
+enter_traced(struct weir__fiber *fiber)
+{
+        struct weir__trace_facts facts = {
+                .kind = "a fiber", .name = fiber->name, .name_size = (int)strlen(fiber->name), .awaited = kind_of_awaited(fiber)};
+        struct weir__trace_slice slice;
+
+        weir__series_trace(&fiber->inner, &slice);
+        enter(fiber);
+        facts.has_status = fiber->wish == WEIR__FIBER_END;
+        facts.status = fiber->result;
+        weir__trace_end(&slice, &facts, weir__series_trace_flow(&fiber->inner));
+}
+
+static inline void
+enter(struct weir__fiber *fiber)
 {
         struct weir__worker *worker = weir__worker_self();
 
@@ -69,6 +98,16 @@ run_stretch(struct weir__fiber *fiber)
         atomic_store_explicit(&worker->function, (weir__function *)fiber->function, memory_order_relaxed);
         weir__context_enter(&fiber->context);
         worker->fiber = NULL;
+}
+
+/* On the worker's stack, in a callback. */
+static void
+run_stretch(struct weir__fiber *fiber)
+{
+        if (weir__trace_is_on())
+                enter_traced(fiber);
+        else
+                enter(fiber);
         if (fiber->wish == WEIR__FIBER_END) {
                 weir__stack_give(fiber->stack);
                 fiber->stack = NULL;
@@ -122,7 +161,7 @@ begin(struct weir__fiber *fiber)
 }
 
 static inline void
-call_own(struct weir__fiber *fiber)
+call(struct weir__fiber *fiber)
 {
         struct weir__worker *worker = weir__worker_self();
         const struct weir__poller *poller = worker->poller;
@@ -144,15 +183,6 @@ go_on(struct weir__fiber *fiber)
                 weir__series_go_on(fiber->scope);
         else
                 feed(fiber->scope);
-}
-
-static inline void
-call(struct weir__fiber *fiber)
-{
-        if (__builtin_expect(weir__trace_is_on(), 0))
-                weir__task_call_back(&fiber->own.task);
-        else
-                call_own(fiber);
 }
 
 void

@@ -221,6 +221,8 @@ weir_group_start(weir_group *group, weir_task *task)
         struct weir_series *child = weir__series_wrap(task);
         if (!child)
                 return -ENOMEM;
+        if (weir__trace_is_on())
+                weir__trace_depart(weir__series_trace_flow(child));
         if (!add(group, child)) {
                 weir__series_discard(child);
                 return -ENOMEM;

@@ -50,10 +50,15 @@ call_traced(struct weir_task *task, struct weir__worker *worker)
                                           .lateness = lateness};
         struct weir__trace_slice slice;
 
-        weir__series_trace(task->series, &slice);
+        struct weir_series *series = task->series;
+        bool is_fed = series && weir__series_is_fed(series); /* arrows lead from one stretch of the fiber to the next */
+
+        weir__series_trace(series, &slice);
+        if (is_fed)
+                slice.from = (struct weir__trace_point){0};
         call(task, worker);
         facts.name = ops->name ? ops->name(task, &facts.name_size) : NULL;
-        weir__trace_end(&slice, &facts, weir__series_trace_flow(task->series));
+        weir__trace_end(&slice, &facts, is_fed ? NULL : weir__series_trace_flow(task->series));
 }
 
 void

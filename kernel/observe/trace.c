@@ -245,7 +245,10 @@ fill(struct weir__trace_record *record, const struct weir__trace_slice *slice, c
 {
         record->at = slice->began;
         record->kind = facts->kind;
-        record->lateness = facts->lateness;
+        if (facts->awaited)
+                record->awaited = facts->awaited;
+        else
+                record->lateness = facts->lateness;
         record->from_at = slice->from.at;
         record->from_track = slice->from.track;
         record->status = facts->status;
@@ -256,9 +259,18 @@ fill(struct weir__trace_record *record, const struct weir__trace_slice *slice, c
         record->name_size = 0;
         record->has_status = facts->has_status;
         record->has_lateness = facts->has_lateness;
+        record->has_awaited = facts->awaited;
         record->has_lost_poller = slice->poller >= 0 && poller_now() != slice->poller;
         if (facts->name)
                 copy_name(record, facts->name, facts->name_size);
+}
+
+static void
+set_point(struct weir__trace_flow *flow, weir_nsec at, uint32_t track, unsigned session)
+{
+        flow->at = at;
+        flow->track = track & ((1u << 22) - 1);
+        flow->session = session % WEIR__TRACE_SESSIONS;
 }
 
 void
@@ -273,12 +285,18 @@ weir__trace_end(struct weir__trace_slice *slice, const struct weir__trace_facts 
                 slice->series = number_of(flow);
         fill(record, slice, facts);
         record->until = now;
-        if (flow) { /* the arrow must begin inside the slice */
-                flow->at = now > slice->began ? now - 1 : now;
-                flow->track = own->track & ((1u << 22) - 1);
-                flow->session = slice->session % WEIR__TRACE_SESSIONS;
-        }
+        if (flow) /* the arrow must begin inside the slice */
+                set_point(flow, now > slice->began ? now - 1 : now, own->track, slice->session);
         end_record();
+}
+
+void
+weir__trace_depart(struct weir__trace_flow *flow)
+{
+        unsigned session = session_now();
+
+        if (flow && session)
+                set_point(flow, weir__clock_now(), weir__trace_track(), session);
 }
 
 struct weir__trace_point

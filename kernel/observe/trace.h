@@ -57,6 +57,7 @@ struct weir__trace_facts {
         bool has_status, has_lateness;
         int status;
         weir_nsec lateness;
+        const char *awaited; /* of a fiber: the kind of what it has waited for; NULL: nothing.  It has no lateness then */
 };
 
 /* The beginning and the end of a slice.  `flow` is that of its series; NULL: none.  weir__trace_end writes to it.  So it gets
@@ -66,6 +67,9 @@ void weir__trace_begin(struct weir__trace_slice *slice, struct weir__trace_flow 
         __attribute__((cold));
 void weir__trace_end(struct weir__trace_slice *slice, const struct weir__trace_facts *facts, struct weir__trace_flow *flow)
         __attribute__((cold));
+
+/* The arrow to the first slice of a series that is started now, inside a slice of this thread, begins here.  NULL: nothing. */
+void weir__trace_depart(struct weir__trace_flow *flow) __attribute__((cold));
 
 /* The present instant on a track where a slice has begun.  All zero without a trace. */
 struct weir__trace_point weir__trace_now(uint32_t track);

@@ -182,6 +182,8 @@ put_arguments(const struct weir__trace_record *record)
                 weir__sink_printf(sink, ",\"meaning\":\"%s\"", weir_strerror(record->status));
         if (record->has_lateness)
                 put_time(",\"late_us\":", record->lateness);
+        if (record->has_awaited)
+                weir__sink_printf(sink, ",\"awaited\":\"%s\"", weir__kind_without_article(record->awaited));
         if (record->poller >= 0)
                 put_number(",\"poller\":", record->poller);
         if (record->has_lost_poller)

@@ -22,7 +22,8 @@ struct weir__trace_record {
         const char *kind; /* constant text */
         union {
                 weir_nsec lateness;
-                const char *unit; /* of a note */
+                const char *unit;    /* of a note */
+                const char *awaited; /* constant text */
         };
         union {
                 struct {
@@ -36,7 +37,7 @@ struct weir__trace_record {
         int16_t poller;         /* -1: none */
         uint8_t type;           /* enum weir__trace_type */
         uint8_t name_size;      /* WEIR__TRACE_NAME + 1: the name is longer */
-        bool has_status, has_lateness, has_lost_poller;
+        bool has_status, has_lateness, has_lost_poller, has_awaited;
         char name[WEIR__TRACE_NAME];
 };
 
