@@ -252,6 +252,82 @@ message_has_the_symbol_of_an_exported_function(void)
         expect_exit(listen_to_an_exported_function, 5);
 }
 
+/* -- fibers -- */
+
+int blocking_process_test_fiber(void *context);
+int
+blocking_process_test_fiber(void *context)
+{
+        switch (*(const char *)context) {
+        case 't': weir_await(weir_timer_new_named("its name", 1, NULL, NULL)); break;
+        case 's': weir_fiber_sleep(1); break;
+        case 'y': weir_fiber_yield(); break;
+        case 'c': weir_await(weir_timer_new_named("its name", 1, blocking_process_test_exported, NULL)); return 0;
+        default: break;
+        }
+        block();
+        if (*(const char *)context == 'e')
+                weir_fiber_sleep(1);
+        return 0;
+}
+
+static void
+listen_to_a_fiber(const char *how, const char *beginning)
+{
+        begin_listening(0);
+        EXPECT(weir_task_run(weir_fiber_new_as("its own name", blocking_process_test_fiber, NULL, (void *)how)) == 0);
+        expect_warnings(beginning);
+}
+
+#define FIBER "the function of a fiber \"its own name\" (blocking_process_test_fiber)"
+
+static void
+listen_to_a_fiber_at_its_beginning(void)
+{
+        listen_to_a_fiber("begins", FIBER);
+}
+
+static void
+listen_to_a_fiber_before_an_await(void)
+{
+        listen_to_a_fiber("early", FIBER);
+}
+
+static void
+listen_to_a_fiber_behind_a_timer(void)
+{
+        listen_to_a_fiber("timer", FIBER);
+}
+
+static void
+listen_to_a_fiber_behind_a_sleep(void)
+{
+        listen_to_a_fiber("sleep", FIBER);
+}
+
+static void
+listen_to_a_fiber_behind_a_yield(void)
+{
+        listen_to_a_fiber("yield", FIBER);
+}
+
+static void
+listen_to_the_callback_of_what_a_fiber_awaits(void)
+{
+        listen_to_a_fiber("callback", "the callback of a timer \"its name\" (blocking_process_test_exported)");
+}
+
+static void
+messages_about_a_fiber_name_it_and_its_function(void)
+{
+        expect_exit(listen_to_a_fiber_at_its_beginning, 5);
+        expect_exit(listen_to_a_fiber_before_an_await, 5);
+        expect_exit(listen_to_a_fiber_behind_a_timer, 5);
+        expect_exit(listen_to_a_fiber_behind_a_sleep, 5);
+        expect_exit(listen_to_a_fiber_behind_a_yield, 5);
+        expect_exit(listen_to_the_callback_of_what_a_fiber_awaits, 5);
+}
+
 /* -- functions of the program that are no callbacks of tasks -- */
 
 static void
@@ -780,6 +856,7 @@ main(void)
                 /* The last one first has the library register something with atexit() here, which then comes before theirs. */
                 WEIR_TEST(message_tells_kind_and_name_of_a_callback_that_has_blocked_and_for_how_long),
                 WEIR_TEST(message_has_the_symbol_of_an_exported_function),
+                WEIR_TEST(messages_about_a_fiber_name_it_and_its_function),
                 WEIR_TEST(message_says_which_function_of_the_program_has_blocked_if_it_is_no_callback_of_a_task),
                 WEIR_TEST(message_comes_while_a_callback_blocks_and_the_second_in_a_minute_is_no_warning),
                 WEIR_TEST(second_message_of_a_minute_is_no_warning),

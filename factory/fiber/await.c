@@ -21,8 +21,14 @@ resume(weir_task *task, void *context)
         struct weir__timer *timer = weir__timer_of_task(task);
         bool is_tick = timer && weir__timer_is_ticking(timer, weir__timer_word(timer));
 
-        if (fiber->done)
+        if (fiber->done) {
+                struct weir__worker *worker = weir__worker_self();
+
+                atomic_store_explicit(&worker->function, (weir__function *)fiber->done, memory_order_relaxed);
                 fiber->done(task, context);
+                if (weir__fiber_has_lost_poller(worker))
+                        weir__fiber_report_blocked(worker, &task->work);
+        }
         if (!is_tick)
                 weir__fiber_go_on(task, NULL);
 }

@@ -88,12 +88,17 @@ enter_traced(struct weir__fiber *fiber)
         weir__trace_end(&slice, &facts, weir__series_trace_flow(&fiber->inner));
 }
 
+/* In messages and dumps the function of the fiber runs, and not the callback around it.  The caller sets `callee` to NULL once it
+ * has looked whether the function has blocked. */
 static inline void
 enter(struct weir__fiber *fiber)
 {
+        static const struct weir__callee callee = {"the function of", "a fiber", NULL};
         struct weir__worker *worker = weir__worker_self();
 
         worker->fiber = fiber;
+        worker->object = &fiber->task.work;
+        atomic_store_explicit(&worker->callee, &callee, memory_order_release);
         atomic_store_explicit(&fiber->at, NULL, memory_order_relaxed);
         atomic_store_explicit(&worker->function, (weir__function *)fiber->function, memory_order_relaxed);
         weir__context_enter(&fiber->context);
@@ -115,10 +120,22 @@ run_stretch(struct weir__fiber *fiber)
 }
 
 void
+weir__fiber_report_blocked(struct weir__worker *worker, const struct weir__work *object)
+{
+        if (!worker->executor_ops && (!worker->poller || !weir__worker_resolve_owner(worker)))
+                weir__blocked_report(worker, object);
+}
+
+void
 weir__fiber_go_on(weir_task *task, void *context)
 {
+        struct weir__worker *worker = weir__worker_self();
+
         (void)context;
         run_stretch(fiber_of_series(task->series));
+        if (weir__fiber_has_lost_poller(worker))
+                weir__fiber_report_blocked(worker, worker->object);
+        atomic_store_explicit(&worker->callee, NULL, memory_order_relaxed);
 }
 
 static __attribute__((cold, noinline, noreturn)) void
@@ -166,13 +183,12 @@ call(struct weir__fiber *fiber)
         struct weir__worker *worker = weir__worker_self();
         const struct weir__poller *poller = worker->poller;
 
-        worker->task = &fiber->own.task.work;
         unsigned before = weir__user_begin((weir__function *)fiber->function);
         run_stretch(fiber);
         weir__user_end(before);
-        worker->task = NULL;
         if (__builtin_expect(worker->poller != poller, 0))
-                weir__blocked_report(worker, &fiber->own.task.work);
+                weir__blocked_report(worker, worker->object);
+        atomic_store_explicit(&worker->callee, NULL, memory_order_relaxed);
 }
 
 /* What the fiber wants now.  No task of the program is on the stack. */

@@ -127,6 +127,16 @@ void weir__fiber_run_own(struct weir__fiber *fiber);
 /* The callback of what a fiber awaits without a task of the program: the next stretch. */
 void weir__fiber_go_on(weir_task *task, void *context);
 
+/* Within the callback of a task that was awaited a function of the program has returned: the task's own callback, or a stretch.
+ * If it has lost the poller that is said now, as the next function in there is another one.  The object is the function's. */
+void weir__fiber_report_blocked(struct weir__worker *worker, const struct weir__work *object) __attribute__((cold, noinline));
+
+static inline bool
+weir__fiber_has_lost_poller(const struct weir__worker *worker)
+{
+        return __builtin_expect(!worker->poller, 0) || !weir__worker_owns(worker);
+}
+
 /* Discards a task that the last await has refused.  On the stack of the fiber. */
 void weir__fiber_drop_refused(struct weir__fiber *fiber);
 

@@ -79,11 +79,12 @@ static struct {
 
 /* -- retaking a poller -- */
 
-/* Whose function the worker runs.  Its object is set before callback_seq, and so was seen with that. */
+/* Whose function the worker runs.  Its object is set before callback_seq, and so was seen with that; or, by a fiber, before its
+ * callee. */
 static void
 write_title(const struct weir__worker *worker, char *title)
 {
-        bool is_callback = !atomic_load_explicit(&worker->callee, memory_order_relaxed);
+        bool is_callback = !atomic_load_explicit(&worker->callee, memory_order_acquire);
 
         weir__blocked_write_title(worker, is_callback ? worker->task : worker->object, title, WEIR__BLOCKED_TITLE);
 }
