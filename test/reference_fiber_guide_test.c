@@ -1,0 +1,418 @@
+/* test/reference_fiber_guide_test.c: the examples of the reference for weir/fiber.h, and of docs/fibers.md. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <weir/weir.h>
+
+#include "test/fiber_fixture.h"
+
+/* -- the example of weir/fiber.h -- */
+
+static void
+answer(weir_task *exchange, void *context)
+{
+        (void)context;
+        weir_http_reply_text(exchange, 200, "hello\n");
+}
+
+static char url[64];
+
+static int
+fetch(void *context)
+{
+        weir_task *get = weir_http_get_new(url, NULL, NULL);
+        int err = weir_await(get);
+
+        (void)context;
+        if (!err)
+                err = weir_fiber_sleep(WEIR_MSEC(1));
+        return err;
+}
+
+static void
+a_fiber_fetches_and_sleeps(void)
+{
+        weir_http_server *server = weir_http_server_new(NULL, answer, NULL);
+
+        weir_test_begin_real(2);
+        CU_ASSERT_EQUAL_FATAL(weir_http_server_start(server, "127.0.0.1:0"), 0);
+        snprintf(url, sizeof url, "http://127.0.0.1:%d/", weir_http_server_port(server));
+
+        int err = weir_task_run(weir_fiber_new(fetch, NULL, NULL));
+
+        CU_ASSERT_EQUAL(err, 0);
+        weir_http_server_stop(server, WEIR_SEC(10));
+        weir_http_server_free(server);
+        weir_test_end();
+}
+
+/* -- awaits -- */
+
+static const char *page;
+
+static int
+count_bytes(void *context)
+{
+        size_t *bytes = context;
+        weir_task *stat = weir_file_stat_new(page, true, NULL, NULL);
+        int err = weir_await(stat);
+
+        if (err)
+                return err;                             /* not there, cancelled, out of memory */
+        *bytes = (size_t)weir_file_stat(stat)->st_size; /* until the next await */
+        return 0;
+}
+
+static void
+a_task_is_borrowed_until_the_next_await(void)
+{
+        size_t bytes = 0;
+
+        weir_test_begin_real(2);
+        page = "/proc/self/exe";
+        CU_ASSERT_EQUAL(weir_task_run(weir_fiber_new(count_bytes, NULL, &bytes)), 0);
+        CU_ASSERT(bytes > 0);
+        page = "/nowhere";
+        CU_ASSERT_EQUAL(weir_task_run(weir_fiber_new(count_bytes, NULL, &bytes)), -ENOENT);
+        weir_test_end();
+}
+
+static weir_counter *event;
+
+static int
+wait_a_minute(void *context)
+{
+        (void)context;
+        if (weir_await_within(weir_counter_wait_new(event, NULL, NULL), WEIR_SEC(60)) == -ETIMEDOUT)
+                return weir_await(weir_empty_new(NULL, NULL)); /* the fiber goes on: what was too slow has ended */
+        return -EBUSY;
+}
+
+static void
+an_await_has_a_limit(void)
+{
+        event = weir_counter_new(1);
+        CU_ASSERT_EQUAL(weir_test_run_fiber(wait_a_minute, NULL), 0);
+        weir_counter_unref(event);
+}
+
+/* -- waits without a task -- */
+
+static weir_channel *numbers;
+
+static int
+count_up(void *context)
+{
+        int err = 0;
+
+        (void)context;
+        for (intptr_t i = 1; i <= 3 && !err; i++)
+                err = weir_fiber_send(numbers, (void *)i);
+        weir_channel_close(numbers);
+        return err;
+}
+
+static int
+add_up(void *context)
+{
+        intptr_t *sum = context;
+        void *number;
+        int err;
+
+        while (!(err = weir_fiber_receive(numbers, &number)))
+                *sum += (intptr_t)number;
+        return err == -EPIPE ? 0 : err; /* closed, and all is received */
+}
+
+static void
+fibers_pass_messages(void)
+{
+        weir_task *both = weir_parallel_new(NULL, NULL);
+        intptr_t sum = 0;
+
+        weir_test_begin_real(2);
+        numbers = weir_channel_new(0, NULL);
+        weir_parallel_add(both, weir_fiber_new(count_up, NULL, NULL));
+        weir_parallel_add(both, weir_fiber_new(add_up, NULL, &sum));
+        CU_ASSERT_EQUAL(weir_task_run(both), 0);
+        CU_ASSERT_EQUAL(sum, 6);
+        weir_channel_unref(numbers);
+        weir_test_end();
+}
+
+static weir_guard *account;
+static int balance;
+
+static int
+pay_in(void *context)
+{
+        int err = weir_fiber_acquire(account);
+
+        (void)context;
+        if (err)
+                return err;
+        int before = balance;
+        err = weir_fiber_sleep(WEIR_MSEC(10)); /* the fiber holds the guard, and no thread waits */
+        balance = before + 10;
+        weir_fiber_release(account);
+        return err;
+}
+
+static int
+pay_in_twice(void *context)
+{
+        weir_group *group = weir_group_open();
+
+        (void)context;
+        weir_group_start(group, weir_fiber_new(pay_in, NULL, NULL));
+        weir_group_start(group, weir_fiber_new(pay_in, NULL, NULL));
+        return weir_group_close(group);
+}
+
+static void
+a_guard_is_a_mutex_for_fibers(void)
+{
+        account = weir_guard_new();
+        CU_ASSERT_EQUAL(weir_test_run_fiber(pay_in_twice, NULL), 0);
+        CU_ASSERT_EQUAL(balance, 20);
+        weir_guard_unref(account);
+}
+
+static void
+square(void *context)
+{
+        long *number = context;
+
+        *number *= *number;
+}
+
+static int
+compute(void *context)
+{
+        long *number = context;
+        int err = weir_fiber_go(square, number); /* on the executor */
+
+        return err ? err : weir_fiber_yield(); /* others first */
+}
+
+static void
+a_fiber_computes_on_the_executor(void)
+{
+        long number = 12;
+
+        weir_test_begin_real(2);
+        CU_ASSERT_EQUAL(weir_task_run(weir_fiber_new(compute, NULL, &number)), 0);
+        CU_ASSERT_EQUAL(number, 144);
+        weir_test_end();
+}
+
+/* -- early ends -- */
+
+static int cleaned_up;
+
+static int
+hold_a_lease(void *context)
+{
+        (void)context;
+        weir_series_set_name(weir_fiber_series(), "lease/17");
+        int err = weir_fiber_sleep(WEIR_SEC(3600)); /* -ECANCELED */
+
+        if (!weir_fiber_shield(true)) {
+                cleaned_up = weir_fiber_sleep(WEIR_MSEC(5)) == 0; /* stands for the request that gives the lease back */
+                weir_fiber_shield(false);
+        }
+        return err;
+}
+
+static void
+a_shield_is_for_cleaning_up(void)
+{
+        weir_task *fiber = weir_fiber_new(hold_a_lease, NULL, NULL);
+        struct weir_test_record lease = {0};
+
+        weir_test_begin_virtual();
+        weir_series *series = weir_series_new(weir_test_series_done, &lease);
+        weir_series_push(series, fiber);
+        weir_series_start(series);
+        weir_test_pass(WEIR_SEC(1));
+
+        CU_ASSERT_EQUAL(weir_series_cancel_named("lease/17", WEIR_ALL), 1);
+
+        weir_test_pass(WEIR_SEC(1));
+        CU_ASSERT_EQUAL(lease.calls, 1);
+        CU_ASSERT_TRUE(cleaned_up);
+        weir_test_end();
+}
+
+/* -- groups -- */
+
+static int
+ask(void *context)
+{
+        weir_nsec *delay = context;
+
+        return *delay < WEIR_SEC(1) ? weir_fiber_sleep(*delay) : -ECONNREFUSED;
+}
+
+static int
+ask_all(void *context)
+{
+        weir_nsec *delays = context;
+        weir_group *group = weir_group_open();
+
+        weir_group_stop_on_failure(group); /* the first failure cancels the rest */
+        for (int i = 0; i < 3; i++)
+                weir_group_start(group, weir_fiber_new(ask, NULL, &delays[i]));
+        return weir_group_close(group); /* waits for all three */
+}
+
+static int
+ask_for_a_while(void *context)
+{
+        weir_nsec *delays = context;
+        weir_group *group = weir_group_open();
+
+        for (int i = 0; i < 3; i++)
+                weir_group_start(group, weir_fiber_new(ask, NULL, &delays[i]));
+        weir_fiber_sleep(WEIR_MSEC(25));
+        weir_group_cancel(group);
+        return weir_group_close(group); /* -ECANCELED, as one was too slow */
+}
+
+static void
+a_group_has_children(void)
+{
+        weir_nsec quick[] = {WEIR_MSEC(10), WEIR_MSEC(20), WEIR_MSEC(30)}, bad[] = {WEIR_MSEC(10), WEIR_SEC(1), WEIR_MSEC(30)};
+
+        CU_ASSERT_EQUAL(weir_test_run_fiber(ask_all, quick), 0);
+        CU_ASSERT_EQUAL(weir_test_run_fiber(ask_all, bad), -ECONNREFUSED);
+        CU_ASSERT_EQUAL(weir_test_run_fiber(ask_for_a_while, quick), -ECANCELED);
+}
+
+/* -- the rest of a callback is a fiber -- */
+
+static int
+reply_late(void *context)
+{
+        weir_task *exchange = context;
+        int err = weir_fiber_sleep(WEIR_MSEC(5));
+
+        return err ? err : weir_http_reply_text(exchange, 200, "hello, a little late\n");
+}
+
+static void
+on_request(weir_task *exchange, void *context)
+{
+        (void)context;
+        weir_fiber_begin(exchange, reply_late, exchange);
+}
+
+static int
+get(void *context)
+{
+        weir_task *request = weir_http_get_new(url, NULL, NULL);
+        size_t size = 0;
+
+        (void)context;
+        CU_ASSERT_EQUAL(weir_await(request), 0);
+        CU_ASSERT_EQUAL(weir_http_response_status(request), 200);
+        const char *body = weir_http_response_body(request, &size);
+        CU_ASSERT(size == 21 && memcmp(body, "hello, a little late\n", 21) == 0);
+        return 0;
+}
+
+static void
+a_handler_goes_on_as_a_fiber(void)
+{
+        weir_http_server *server = weir_http_server_new(NULL, on_request, NULL);
+
+        weir_test_begin_real(2);
+        CU_ASSERT_EQUAL_FATAL(weir_http_server_start(server, "127.0.0.1:0"), 0);
+        snprintf(url, sizeof url, "http://127.0.0.1:%d/", weir_http_server_port(server));
+        CU_ASSERT_EQUAL(weir_task_run(weir_fiber_new(get, NULL, NULL)), 0);
+        weir_http_server_stop(server, WEIR_SEC(10));
+        weir_http_server_free(server);
+        weir_test_end();
+}
+
+/* -- a function that is called from both sides -- */
+
+/* In a fiber the thread does other work meanwhile; on a thread of the program it waits. */
+static int
+pause_a_little(void)
+{
+        if (weir_fiber_is_running())
+                return weir_fiber_sleep(WEIR_MSEC(1));
+        return weir_await(weir_timer_new(WEIR_MSEC(1), NULL, NULL));
+}
+
+static int
+pause_in_a_fiber(void *context)
+{
+        (void)context;
+        return pause_a_little();
+}
+
+static void
+an_await_is_a_run_elsewhere(void)
+{
+        weir_test_begin_real(2);
+        CU_ASSERT_EQUAL(pause_a_little(), 0);
+        CU_ASSERT_EQUAL(weir_task_run(weir_fiber_new_as("pause", pause_in_a_fiber, NULL, NULL)), 0);
+        weir_test_end();
+}
+
+/* -- errno -- */
+
+static int
+keep_errno(void *context)
+{
+        (void)context;
+        int failed = access("/nowhere", F_OK) ? errno : 0; /* taken before the await */
+        int err = weir_fiber_sleep(WEIR_MSEC(1));          /* another thread may go on */
+
+        CU_ASSERT_PTR_EQUAL(weir_errno_location(), &errno); /* what errno is, in a file that includes weir/fiber.h */
+        return err ? err : -failed;
+}
+
+static void
+errno_is_read_before_an_await(void)
+{
+        CU_ASSERT_EQUAL(weir_test_run_fiber(keep_errno, NULL), -ENOENT);
+}
+
+/* -- statistics -- */
+
+static int
+look(void *context)
+{
+        return weir_fiber_stats(context);
+}
+
+static void
+stacks_are_counted(void)
+{
+        struct weir_fiber_stats stats;
+
+        CU_ASSERT_EQUAL(weir_test_run_fiber(look, &stats), 0);
+        printf("%zu fibers, %zu stacks of %zu bytes\n", stats.running, stats.stacks, stats.stack_size);
+        CU_ASSERT_EQUAL(stats.running, 1);
+        CU_ASSERT(stats.stacks >= 1 && stats.stack_size >= 100000);
+}
+
+static const struct weir_test tests[] = {
+        WEIR_TEST(a_fiber_fetches_and_sleeps),    WEIR_TEST(a_task_is_borrowed_until_the_next_await),
+        WEIR_TEST(an_await_has_a_limit),          WEIR_TEST(fibers_pass_messages),
+        WEIR_TEST(a_guard_is_a_mutex_for_fibers), WEIR_TEST(a_fiber_computes_on_the_executor),
+        WEIR_TEST(a_shield_is_for_cleaning_up),   WEIR_TEST(a_group_has_children),
+        WEIR_TEST(a_handler_goes_on_as_a_fiber),  WEIR_TEST(an_await_is_a_run_elsewhere),
+        WEIR_TEST(errno_is_read_before_an_await), WEIR_TEST(stacks_are_counted),
+};
+
+int
+main(void)
+{
+        return weir_test_main("reference_fiber_guide", tests, sizeof tests / sizeof *tests);
+}
