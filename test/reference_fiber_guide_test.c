@@ -306,7 +306,16 @@ static void
 on_request(weir_task *exchange, void *context)
 {
         (void)context;
-        weir_fiber_begin(exchange, reply_late, exchange);
+        if (weir_fiber_begin(exchange, reply_late, exchange))
+                weir_http_reply_text(exchange, 503, "too busy\n");
+}
+
+/* The same, with a name of its own in dumps. */
+static void
+on_named_request(weir_task *exchange, void *context)
+{
+        (void)context;
+        weir_fiber_begin_as("greeting", exchange, reply_late, exchange);
 }
 
 static int
@@ -324,9 +333,9 @@ get(void *context)
 }
 
 static void
-a_handler_goes_on_as_a_fiber(void)
+check_late_reply(weir_task_fn *handler)
 {
-        weir_http_server *server = weir_http_server_new(NULL, on_request, NULL);
+        weir_http_server *server = weir_http_server_new(NULL, handler, NULL);
 
         weir_test_begin_real(2);
         CU_ASSERT_EQUAL_FATAL(weir_http_server_start(server, "127.0.0.1:0"), 0);
@@ -335,6 +344,13 @@ a_handler_goes_on_as_a_fiber(void)
         weir_http_server_stop(server, WEIR_SEC(10));
         weir_http_server_free(server);
         weir_test_end();
+}
+
+static void
+a_handler_goes_on_as_a_fiber(void)
+{
+        check_late_reply(on_request);
+        check_late_reply(on_named_request);
 }
 
 /* -- a function that is called from both sides -- */

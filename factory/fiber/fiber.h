@@ -8,8 +8,8 @@
  * come down as to the children of a combinator.
  *
  * A *stretch* is what a fiber runs between two awaits.  It runs inside the callback of the task that has ended, on a stack of its
- * own.  The worker is in that callback until the stretch is over.  Then it frees the task, and starts the one that the fiber wants
- * next.  So a task that was awaited is there until the next await, and nothing that may resume the fiber starts while its stack
+ * own.  The worker is in that callback until the stretch is over.  Then it frees the task, and starts the one that the fiber
+ * wants next.  So a task that was awaited is there until the next await, and nothing that may resume the fiber starts while its stack
  * runs.
  *
  * What a fiber awaits without a task of the program (to begin, a yield, a sleep, a channel) uses a task in its block. */

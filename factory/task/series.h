@@ -33,8 +33,8 @@ struct weir__series_ops {
 
         bool is_shown_as_owner; /* in a dump, while it runs: `owner` is a task, which is there until the series has ended */
 
-        /* Of a series that is FED.  feed: nothing is queued, and its last task is freed: starts what comes next, or ends it.  On a
-         * worker, no lock held.  function: of the program, which goes on when its task has ended.  has_cause: it ends early.
+        /* Of a series that is FED.  feed: nothing is queued, and its last task is freed: starts what comes next, or ends it.  On
+         * a worker, no lock held.  function: of the program, which goes on when its task has ended.  has_cause: it ends early.
          * Under its lock. */
         void (*feed)(struct weir_series *series);
         weir__function *(*function)(const struct weir_series *series);

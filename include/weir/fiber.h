@@ -52,8 +52,9 @@ typedef int weir_fiber_fn(void *context);
  * Result:  NULL when out of memory; every consumer accepts NULL.  Without a function the task
  *          reports -EINVAL when it is started or pushed.  The task's status: what the function has
  *          returned; -ERANGE, if that was above 0; -ECANCELED, -ETIMEDOUT or -ESHUTDOWN, if the
- *          fiber ended early and the function has returned 0 or was not called; -ENOMEM or -EAGAIN
- *          when there was no stack.
+ *          fiber ended early and the function has returned 0 or was not called.  Without a stack, so
+ *          that the function was not called: -ENOMEM; -EAGAIN, the kernel allows no more guards;
+ *          -ENOTSUP, the thread has a shadow stack.  The log has said the last two.
  * Threads: any. */
 WEIR_API weir_task *weir_fiber_new_as(const char *name, weir_fiber_fn *function, weir_task_fn *done, void *context);
 #define weir_fiber_new(function, done, context) weir_fiber_new_as(#function, function, done, context)
@@ -79,8 +80,8 @@ WEIR_API int weir_fiber_begin_as(const char *name, weir_task *task, weir_fiber_f
  *          until the fiber ends, so its results can be read; also after a failure.  NULL is not.
  * Result:  the status of the task; -ENOMEM for NULL; the error that the task was made with;
  *          -ECANCELED, -ETIMEDOUT or -ESHUTDOWN when the fiber ends early: then the task was not
- *          started, or it has ended early.  -EDEADLK in a callback, where nothing can be awaited:
- *          the task is dismissed.
+ *          started, or it has ended early.  On a thread of the program as weir_task_run.  -EDEADLK
+ *          in a callback, where nothing can be awaited: the task is dismissed.
  * Threads: any; in a fiber, outside of weir_blocking_begin and weir_blocking_end. */
 WEIR_API int weir_await(weir_task *task);
 

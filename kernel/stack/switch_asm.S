@@ -1,7 +1,7 @@
 /* kernel/stack/switch_asm.S: the switch itself.  switch.c has the frame.
  *
- * void weir__context_swap(void **sp): stores what a call preserves, exchanges the stack pointer with *sp, and loads what is stored
- * there.  It goes on by a jump, so that no prediction of a return is wrong.
+ * void weir__context_swap(void **sp): stores what a call preserves, exchanges the stack pointer with *sp, and loads what is
+ * stored there.  It goes on by a jump, so that no prediction of a return is wrong.
  *
  * weir__context_start: the first instruction of a context.  An unwinder ends here. */
 

@@ -35,6 +35,8 @@ CONNECTING = {
     "ECHILD": "the settings of TLS are made on the executor, which no child has",
     "EINPROGRESS": "it waits then",
 }
+WAITING = {"EAGAIN": "it waits then"}
+OF_AN_AWAIT = {"ETIMEDOUT": "the limit of an await of a fiber ends nothing but what is awaited"}
 NOT_RETURNED = {
     "weir_clock_advance": {"EAGAIN": "it does not start the runtime", "ENOMEM": "it does not start the runtime"},
     "weir_clock_run_until": {"EAGAIN": "it does not start the runtime", "ENOMEM": "it does not start the runtime"},
@@ -42,6 +44,9 @@ NOT_RETURNED = {
     "weir_client_default": {"EINVAL": "its config is the default one"},
     "weir_connect_new": CONNECTING,
     "weir_connect_tls_new": CONNECTING,
+    "weir_fiber_receive": WAITING,
+    "weir_fiber_send": WAITING,
+    "weir_graph_new": OF_AN_AWAIT,
     "weir_guard_open": ALIKE,
     "weir_guard_acquire_new_named": ALIKE,
     "weir_guard_acquire_shared_new_named": ALIKE,
@@ -51,9 +56,11 @@ NOT_RETURNED = {
         "ENAMETOOLONG": "a timer of its own has no name; of a task that was made wrongly the comment speaks",
         "ESTALE": "it sets the deadline of a series that has not begun",
     },
+    "weir_series_run": OF_AN_AWAIT,
     "weir_signal_new": {**ALIKE, "ENAMETOOLONG": "its names are those of signals"},
     "weir_stream_read_new": {"EMSGSIZE": "it has no delimiter"},
     "weir_stream_server_inherit": INHERITING,
+    "weir_task_run": OF_AN_AWAIT,
     "weir_timer_new": UNNAMED,
     "weir_timer_new_at": UNNAMED,
     "weir_topic_subscribe": ALIKE,
