@@ -564,18 +564,6 @@ weir__series_discard(struct weir_series *series)
 }
 
 void
-weir__series_discard_part(struct weir_task *task)
-{
-        if (!weir__task_ops(task)->release) {
-                weir__task_discard(task);
-                return;
-        }
-        struct weir_series *series = weir__series_wrap(task);
-        if (series) /* else there was no memory, and the task was discarded */
-                weir__series_discard(series);
-}
-
-void
 weir_series_dismiss(weir_series *series)
 {
         if (!series)

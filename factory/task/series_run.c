@@ -1,6 +1,6 @@
-/* factory/task/series_run.c: a thread that is no worker starts a series and waits for its end.
+/* factory/task/series_run.c: a thread that is no worker starts a series and waits for its end; a part of a flow is discarded.
  *
- * Threads: any but workers. */
+ * Threads: any but workers for the former; any for the latter. */
 #include <errno.h>
 
 #include "factory/task/series.h"
@@ -51,4 +51,16 @@ weir_series_run(weir_series *series)
         if (entered)
                 weir__virtual_leave();
         return status;
+}
+
+void
+weir__series_discard_part(struct weir_task *task)
+{
+        if (!weir__task_ops(task)->release) {
+                weir__task_discard(task);
+                return;
+        }
+        struct weir_series *series = weir__series_wrap(task);
+        if (series) /* else there was no memory, and the task was discarded */
+                weir__series_discard(series);
 }
