@@ -86,7 +86,7 @@ wait_a_minute(void *context)
 {
         (void)context;
         if (weir_await_within(weir_counter_wait_new(event, NULL, NULL), WEIR_SEC(60)) == -ETIMEDOUT)
-                return weir_await(weir_empty_new(NULL, NULL)); /* the fiber goes on: what was too slow has ended */
+                return weir_fiber_yield(); /* the fiber goes on: what was too slow has ended */
         return -EBUSY;
 }
 
@@ -220,7 +220,7 @@ hold_a_lease(void *context)
         int err = weir_fiber_sleep(WEIR_SEC(3600)); /* -ECANCELED */
 
         if (!weir_fiber_shield(true)) {
-                cleaned_up = weir_fiber_sleep(WEIR_MSEC(5)) == 0; /* stands for the request that gives the lease back */
+                cleaned_up = weir_fiber_sleep(WEIR_MSEC(5)) == 0; /* or a request */
                 weir_fiber_shield(false);
         }
         return err;
@@ -389,7 +389,7 @@ keep_errno(void *context)
         int failed = access("/nowhere", F_OK) ? errno : 0; /* taken before the await */
         int err = weir_fiber_sleep(WEIR_MSEC(1));          /* another thread may go on */
 
-        CU_ASSERT_PTR_EQUAL(weir_errno_location(), &errno); /* what errno is, in a file that includes weir/fiber.h */
+        CU_ASSERT_PTR_EQUAL(weir_errno_location(), &errno); /* weir/fiber.h defines errno so */
         return err ? err : -failed;
 }
 

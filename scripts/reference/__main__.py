@@ -24,6 +24,7 @@ WORDS = {
     "cheat-sheet": "the library on a page",
     "installing": "from the source or packages, with CMake or pkg-config, glibc or musl",
     "flows": "series, parallels, graphs, races, retries, cancelling and deadlines",
+    "fibers": "functions that await tasks, on stacks of their own",
     "timers": "timers by example",
     "time": "tickers, slack, clocks and lateness",
     "waiting": "counters, mailboxes, channels, guards and the like",
