@@ -366,16 +366,11 @@ weir__series_forget(struct weir_series *series, struct weir_task *task)
         weir__lock(&series->lock);
         if (series->stops_on_failure)
                 weir__series_note_failure(series, task->status ? task->status : series->poison);
-        if (weir__series_is_fed(series)) {
-                series->current = NULL;
-                weir__unlock(&series->lock);
-                return;
-        }
         take_some(series);
         struct weir_task *next = first_taken(series);
         int cause = cause_to_end(series);
         series->current = next && !cause && can_end_early(next) ? next : NULL;
-        if (!next && !weir__series_extra_of(series) && weir__task_ops(task)->has_quiet_release)
+        if (!next && !weir__series_extra_of(series) && weir__task_ops(task)->has_quiet_release && !weir__series_is_fed(series))
                 become_ended(series, cause);
         weir__unlock(&series->lock);
 }
@@ -389,15 +384,26 @@ is_next_known(const struct weir_series *series)
         return series->taken && !can_end_early(first_taken(series)) && !ring_of(&series->front) && !cause_to_end(series);
 }
 
+/* The series is FED or ENDED.  Returns whether a task is queued; if none is, it is fed, and may be gone.  Sets *ends when
+ * weir__series_forget has ended it. */
+static __attribute__((noinline)) bool
+has_queued_task(struct weir_series *series, bool *ends)
+{
+        *ends = series->state == WEIR__SERIES_ENDED;
+        if (*ends || weir__series_has_queued(series))
+                return !*ends;
+        ((const struct weir__series_ops *)series->work.ops)->feed(series);
+        return false;
+}
+
 /* Takes the next task, and makes it the current one if it must be started and can be cancelled.  Sets *cause when it
- * must be dropped.  NULL: the series has ended, and *ends says whether the caller must see to that. */
+ * must be dropped.  NULL: the series has ended, and *ends says whether the caller must see to that; or it was fed. */
 static struct weir_task *
 take_next(struct weir_series *series, int *cause, bool *ends)
 {
         if (is_next_known(series))
                 return pop_taken(series);
-        *ends = series->state == WEIR__SERIES_ENDED; /* which weir__series_forget has written */
-        if (*ends)
+        if (series->state >= WEIR__SERIES_FED && !has_queued_task(series, ends))
                 return NULL;
         weir__lock(&series->lock);
         *cause = cause_to_end(series);
@@ -420,11 +426,6 @@ weir__series_go_on(struct weir_series *series)
         for (unsigned dropped = 0; dropped < DROPPED_AT_ONCE; dropped++) {
                 int cause = 0;
                 bool ends = false;
-
-                if (__builtin_expect(weir__series_is_fed(series), 0) && !weir__series_has_queued(series)) {
-                        ((const struct weir__series_ops *)series->work.ops)->feed(series);
-                        return;
-                }
                 struct weir_task *task = take_next(series, &cause, &ends);
 
                 if (!task) {

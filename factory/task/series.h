@@ -78,8 +78,8 @@ struct weir_series {
         bool stops_on_failure : 1;
 
         bool is_part : 1;   /* it lies in a larger block; constant */
-        bool is_shield : 1; /* it has no cause and no deadline of its parent, which is a fiber's; constant */
-        bool is_beside : 1; /* its parent is a fiber's, and it runs beside what that awaits: a group.  Constant */
+        bool is_apart : 1;  /* not all causes of its parent, a fiber's, are its own: it is a shield, or a group.  Constant */
+        bool is_shield : 1; /* and it has none of them, and no deadline; constant */
 
         /* Owned by the thread that makes its steps. */
         bool has_result; /* `result` does not change any more */

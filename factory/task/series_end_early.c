@@ -19,18 +19,30 @@
 
 _Atomic unsigned weir__series_descents;
 
+/* Of those around it, of which there is one. */
+static int
+cause_around(const struct weir_series *series)
+{
+        const struct weir_series *parent = series->parent;
+
+        if (series->is_shield)
+                return 0;
+        int cause = atomic_load_explicit(&parent->cause, memory_order_acquire);
+        if (series->is_apart && cause == WEIR__CAUSE_OF_AWAIT) /* the limit is of what the fiber awaits, and not of its groups */
+                return parent->parent ? cause_around(parent) : 0;
+        return weir__series_nearest_cause(parent);
+}
+
 int
 weir__series_nearest_cause(const struct weir_series *series)
 {
         int cause = atomic_load_explicit(&series->cause, memory_order_acquire);
 
-        while (!cause && series->parent && !series->is_shield) {
-                bool is_beside = series->is_beside;
-
+        while (!cause && series->parent) {
+                if (__builtin_expect(series->is_apart, 0))
+                        return cause_around(series);
                 series = series->parent;
                 cause = atomic_load_explicit(&series->cause, memory_order_acquire);
-                if (is_beside && cause == WEIR__CAUSE_OF_AWAIT)
-                        cause = 0;
         }
         return cause;
 }
@@ -59,15 +71,13 @@ struct weir_task *
 weir__series_end_early_locked(struct weir_series *series, int cause, bool *given)
 {
         int present = atomic_load_explicit(&series->cause, memory_order_relaxed);
-        int inherited = weir__series_effective_cause(series);
 
+        if (__builtin_expect(present == WEIR__CAUSE_OF_AWAIT, 0)) /* makes room */
+                atomic_store_explicit(&series->cause, present = 0, memory_order_relaxed);
+        int inherited = weir__series_effective_cause(series);
         *given = false;
-        if (__builtin_expect(present == WEIR__CAUSE_OF_AWAIT, 0)) {
-                inherited = series->parent && !series->is_shield ? weir__series_effective_cause(series->parent) : 0;
-                atomic_store_explicit(&series->cause, 0, memory_order_relaxed);
-        } else if (series->state == WEIR__SERIES_ENDED || present) {
+        if (series->state == WEIR__SERIES_ENDED || present)
                 return NULL;
-        }
         *given = !inherited;
         return end_with(series, inherited ? inherited : cause);
 }
