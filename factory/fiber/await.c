@@ -113,6 +113,8 @@ weir_fiber_yield(void)
                 return -EDEADLK;
         if (__builtin_expect(fiber->refused != NULL, 0))
                 weir__fiber_drop_refused(fiber);
+        if (__builtin_expect(fiber->is_hosted, 0) && weir__fiber_leave_host(fiber))
+                return -ENOMEM;
         weir__fiber_leave(fiber, WEIR__FIBER_YIELD, WEIR__FIBER_AT);
         return weir__fiber_cause(fiber);
 }
@@ -285,7 +287,7 @@ weir_fiber_series(void)
 {
         struct weir__fiber *fiber = weir__fiber_self();
 
-        return fiber ? &fiber->inner : NULL;
+        return fiber && !weir__fiber_leave_host(fiber) ? &fiber->inner : NULL;
 }
 
 bool

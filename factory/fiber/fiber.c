@@ -267,8 +267,29 @@ weir__fiber_deliver_own(struct weir__fiber *fiber)
 /* -- between stretches -- */
 
 int
-weir__fiber_find_cause(const struct weir__fiber *fiber)
+weir__fiber_leave_host(struct weir__fiber *fiber)
 {
+        struct weir_series *series = fiber->is_hosted ? weir_series_of(fiber->host) : NULL;
+
+        if (!fiber->is_hosted)
+                return 0;
+        if (!series)
+                return -ENOMEM;
+        fiber->is_hosted = false;
+        fiber->limit = NULL;
+        weir__lock(&fiber->inner.lock);
+        weir__series_enter(&fiber->inner, series);
+        weir__unlock(&fiber->inner.lock);
+        return 0;
+}
+
+int
+weir__fiber_find_cause(struct weir__fiber *fiber)
+{
+        int failed = weir__fiber_leave_host(fiber);
+
+        if (failed)
+                return failed;
         int cause = weir__series_effective_cause(fiber->scope);
 
         return cause ? cause : weir__phase_is_stopping() ? -ESHUTDOWN : 0;
@@ -461,7 +482,16 @@ start(struct weir_task *task)
                 weir__unlock(&inner->lock);
         }
         atomic_store_explicit(&task->word, WEIR__PENDING, memory_order_release); /* for dumps */
-        weir__fiber_deliver_own(fiber);
+        if (fiber->is_begun)
+                weir__series_go_on(fiber->scope);
+        else
+                weir__fiber_deliver_own(fiber);
+}
+
+static bool
+must_start(const struct weir_task *task)
+{
+        return fiber_of(task)->is_begun;
 }
 
 static bool
@@ -487,6 +517,7 @@ name(const struct weir_task *task, int *size)
 static const struct weir__task_ops fiber_ops = {
         .work = {.run = run, .kind = "a fiber", .is_migratable = true, .function = weir__task_function, .name = weir__task_name},
         .start = start,
+        .must_start = must_start,
         .end_early = end_early,
         .release = release,
         .has_quiet_release = true,
@@ -529,14 +560,17 @@ weir_fiber_new_as(const char *name, weir_fiber_fn *function, weir_task_fn *done,
 
         if (!fiber)
                 return NULL;
-        memset(&fiber->inner, 0, sizeof *fiber - offsetof(struct weir__fiber, inner));
         weir__task_init(&fiber->task, &fiber_ops, sizeof *fiber, done, context);
-        fiber->inner.work.ops = &inner_ops.work;
-        fiber->inner.owner = fiber;
-        fiber->inner.poller = fiber->task.poller;
-        fiber->inner.state = WEIR__SERIES_FED;
-        fiber->inner.references = 2; /* until it has ended, and until the task is freed */
-        fiber->inner.is_part = true;
+        fiber->inner = (struct weir_series){
+                .work.ops = &inner_ops.work,
+                .owner = fiber,
+                .poller = fiber->task.poller,
+                .state = WEIR__SERIES_FED,
+                .references = 2, /* until it has ended, and until the task is freed */
+                .is_part = true,
+        };
+        fiber->own.task.work.ops = NULL;
+        memset(&fiber->own + 1, 0, sizeof *fiber - offsetof(struct weir__fiber, own) - sizeof fiber->own);
         weir__lock_init(&fiber->inner.lock, WEIR__RANK_SERIES);
         weir__lock_init(&fiber->lock, WEIR__RANK_COMBINATOR);
         fiber->scope = &fiber->inner;
@@ -547,11 +581,53 @@ weir_fiber_new_as(const char *name, weir_fiber_fn *function, weir_task_fn *done,
         return &fiber->task;
 }
 
+/* -- in the callback of a host -- */
+
+static bool
+can_be_host(const struct weir_task *task)
+{
+        return weir__task_of_callback() == task && !task->series && !weir__fiber_self();
+}
+
+/* The fiber has not waited, and nobody else knows it. */
+static void
+free_hosted(struct weir__fiber *fiber)
+{
+        weir__task_release(&fiber->task, false);
+        weir_series_unref(&fiber->inner);
+        weir_series_unref(&fiber->inner);
+}
+
+/* Runs the first stretch here and now.  A fiber that waits goes on in the series of the host, behind this callback. */
+static int
+begin_hosted(struct weir__fiber *fiber, struct weir_task *host)
+{
+        struct weir__worker *worker = weir__worker_self();
+        int failed = weir__stack_take(&fiber->stack);
+
+        if (failed) {
+                weir_task_dismiss(&fiber->task);
+                return failed;
+        }
+        fiber->host = host;
+        fiber->is_hosted = fiber->is_begun = true;
+        fiber->stack->owner = fiber;
+        weir__context_make(&fiber->context, fiber->stack, body, fiber);
+        run_stretch(fiber);
+        atomic_store_explicit(&worker->callee, NULL, memory_order_relaxed);
+        if (!fiber->is_hosted)
+                return weir_series_push_front(host->series, &fiber->task);
+        free_hosted(fiber);
+        return 0;
+}
+
 int
 weir_fiber_begin_as(const char *name, weir_task *task, weir_fiber_fn *function, void *context)
 {
         weir_task *fiber = weir_fiber_new_as(name, function, NULL, context);
 
+        if (fiber && task && !(fiber->flags & WEIR__TASK_POISONED) && can_be_host(task))
+                return begin_hosted(fiber_of(fiber), task);
         return weir_series_push_front(weir_series_of(task), fiber);
 }
 

@@ -86,11 +86,16 @@ struct weir__fiber {
 
         struct weir__work ending;
 
-        /* Guarded by the lock of `scope`. */
-        struct weir_task *limit; /* the timer of the present await; NULL: there is none */
+        union {
+                struct weir_task *host; /* while it is hosted: in whose callback it has begun */
+                struct weir_task
+                        *limit; /* the timer of the present await; NULL: there is none.  Guarded by the lock of `scope` */
+        };
 
         /* Rank COMBINATOR: taken also under the lock of the inner series. */
         struct weir__lock lock;
+        bool is_hosted;            /* it has not waited yet, and is in no series.  Its own */
+        bool is_begun;             /* it has begun before its start; constant from then on */
         struct weir_group *groups; /* that are open, the newest first; guarded by lock */
 };
 
@@ -98,17 +103,20 @@ struct weir__fiber {
  * over an await. */
 struct weir__fiber *weir__fiber_self(void) __attribute__((noinline));
 
-/* Why the fiber must not wait any more; 0: it may. */
-int weir__fiber_find_cause(const struct weir__fiber *fiber) __attribute__((cold, noinline));
+/* Why the fiber must not wait any more; 0: it may.  A fiber that is hosted is in the series of its host from then on. */
+int weir__fiber_find_cause(struct weir__fiber *fiber) __attribute__((cold, noinline));
 
 static inline int
-weir__fiber_cause(const struct weir__fiber *fiber)
+weir__fiber_cause(struct weir__fiber *fiber)
 {
-        bool may_have_one = atomic_load_explicit(&weir__series_descents, memory_order_acquire) ||
+        bool may_have_one = fiber->is_hosted || atomic_load_explicit(&weir__series_descents, memory_order_acquire) ||
                             atomic_load_explicit(&fiber->scope->cause, memory_order_acquire) || weir__phase_is_stopping();
 
         return __builtin_expect(may_have_one, 0) ? weir__fiber_find_cause(fiber) : 0;
 }
+
+/* A fiber that has begun in the callback of its host is within the series of that from now on.  Result: 0 or -ENOMEM. */
+int weir__fiber_leave_host(struct weir__fiber *fiber);
 
 /* Leaves the stack with that wish, and returns in the next stretch.  `wanted` is set.  `at` is where the program waits. */
 void weir__fiber_leave(struct weir__fiber *fiber, enum weir__fiber_wish wish, void *at) __attribute__((noinline));

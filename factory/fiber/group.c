@@ -237,7 +237,7 @@ weir_group *
 weir_group_open(void)
 {
         struct weir__fiber *fiber = weir__fiber_self();
-        struct weir_group *group = fiber ? calloc(1, sizeof *group) : NULL;
+        struct weir_group *group = fiber && !weir__fiber_leave_host(fiber) ? calloc(1, sizeof *group) : NULL;
 
         if (!group) {
                 errno = fiber ? ENOMEM : EDEADLK;

@@ -86,8 +86,9 @@ weir_await_within(weir_task *task, weir_nsec limit)
         }
         if (limit == WEIR_FOREVER || !task)
                 return weir__fiber_await(fiber, task, WEIR__FIBER_AT);
-        if (limit <= 0)
-                return weir__fiber_refuse(fiber, task, -ETIMEDOUT);
+        failed = limit <= 0 ? -ETIMEDOUT : weir__fiber_leave_host(fiber);
+        if (failed)
+                return weir__fiber_refuse(fiber, task, failed);
         weir_timer_id id = begin_limit(fiber, limit, &failed);
         if (failed)
                 return weir__fiber_refuse(fiber, task, failed);

@@ -110,6 +110,9 @@ struct weir__task_ops {
         /* Of the series that weir_series_of makes.  NULL: as of one that is started alone. */
         const struct weir__series_ops *series_ops;
 
+        /* Whether it is started also in a series that ends early, which drops other tasks.  NULL: no. */
+        bool (*must_start)(const struct weir_task *task);
+
         /* In a dump, while it runs others: the first of them is shown in its place, which is shown as this task. */
         bool is_shown_as_child;
 

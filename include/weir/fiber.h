@@ -60,12 +60,15 @@ WEIR_API weir_task *weir_fiber_new_as(const char *name, weir_fiber_fn *function,
 #define weir_fiber_new(function, done, context) weir_fiber_new_as(#function, function, done, context)
 
 /* Inside the callback of a task, as the last thing that it does: the rest of the callback is a
- * fiber.  It runs in the series of the task, before all that is queued there.  In the handler of a
- * server the series is the exchange's: the reply waits for the fiber, which may use the exchange.
+ * fiber.  It goes on in the series of the task, before all that is queued there.  In the handler of
+ * a server the series is the exchange's: the reply waits for the fiber, which may use the exchange.
+ *
+ * The function begins before the call returns, if the task has no series yet, and the call returns
+ * when the function first waits or ends.  Otherwise it begins behind the callback.
  *
  * Owner:   the task stays borrowed; an exchange as long as the fiber runs.
- * Result:  0; -ENOMEM; -EINVAL without a function; an error of weir_series_push.  Then the function
- *          is not called.
+ * Result:  0; -ENOMEM, also for NULL; -EINVAL without a function; -EAGAIN or -ENOTSUP when there is no stack;
+ *          an error of weir_series_push.  Then the function is not called.
  * Threads: inside the callback of the task. */
 WEIR_API int weir_fiber_begin_as(const char *name, weir_task *task, weir_fiber_fn *function, void *context);
 #define weir_fiber_begin(task, function, context) weir_fiber_begin_as(#function, task, function, context)
