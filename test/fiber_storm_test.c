@@ -304,6 +304,21 @@ cancel_at_random(void *context)
         return NULL;
 }
 
+/* Looks at all of them, as a program does that is asked what it does. */
+static void *
+dump_again_and_again(void *context)
+{
+        int nowhere = open("/dev/null", O_WRONLY | O_CLOEXEC);
+
+        (void)context;
+        while (!at.is_over) {
+                weir_debug_dump(nowhere);
+                weir_test_sleep(1000000);
+        }
+        close(nowhere);
+        return NULL;
+}
+
 static void
 begin(int pollers)
 {
@@ -336,23 +351,34 @@ end(void)
 }
 
 static void
-storm(unsigned round, bool is_shut_down)
+storm(unsigned round, bool is_shut_down, bool is_watched)
 {
         struct dice dice = {.random = {weir_test_seed() + round}};
         weir_waitgroup *group = weir_waitgroup_new();
-        pthread_t threads[2];
+        pthread_t threads[3];
+        unsigned count = 2 + is_watched;
 
         begin(2);
-        for (uintptr_t i = 0; i < 2; i++)
-                CU_ASSERT_EQUAL_FATAL(pthread_create(&threads[i], NULL, cancel_at_random, (void *)i), 0);
+        char path[] = "/tmp/weir-fiber-storm-XXXXXX";
+        if (is_watched) {
+                close(mkstemp(path));
+                CU_ASSERT_EQUAL(weir_trace_start(path), 0);
+        }
+        for (uintptr_t i = 0; i < count; i++)
+                CU_ASSERT_EQUAL_FATAL(
+                        pthread_create(&threads[i], NULL, i < 2 ? cancel_at_random : dump_again_and_again, (void *)i), 0);
         for (unsigned i = 0; i < ROOTS; i++)
                 CU_ASSERT_EQUAL(weir_task_start_waited(fiber(&dice), group), 0);
         if (is_shut_down)
                 weir_test_end();
         CU_ASSERT_EQUAL(weir_waitgroup_wait(group, WEIR_FOREVER), 0);
         at.is_over = true;
-        for (unsigned i = 0; i < 2; i++)
+        for (unsigned i = 0; i < count; i++)
                 pthread_join(threads[i], NULL);
+        if (is_watched) {
+                CU_ASSERT_EQUAL(weir_trace_stop(), 0);
+                unlink(path);
+        }
         weir_waitgroup_free(group);
         if (is_shut_down)
                 weir_test_begin_real(1);
@@ -362,12 +388,12 @@ storm(unsigned round, bool is_shut_down)
 static void
 all_fibers_end_and_nothing_is_left(void)
 {
-        storm(0, false);
+        storm(0, false, false);
         int64_t before = bytes_out;
         unsigned descriptors = weir_test_entries_of("/proc/self/fd");
 
         for (unsigned round = 1; round < 4; round++)
-                storm(round, false);
+                storm(round, false, false);
         CU_ASSERT_EQUAL(bytes_out, before);
         CU_ASSERT_EQUAL(weir_test_entries_of("/proc/self/fd"), descriptors);
 }
@@ -378,8 +404,15 @@ a_shutdown_comes_meanwhile(void)
         int64_t before = bytes_out;
 
         for (unsigned round = 10; round < 14; round++)
-                storm(round, true);
+                storm(round, true, false);
         CU_ASSERT_EQUAL(bytes_out, before);
+}
+
+static void
+a_dump_and_a_trace_see_them(void)
+{
+        for (unsigned round = 20; round < 23; round++)
+                storm(round, false, true);
 }
 
 /* -- errno -- */
@@ -448,6 +481,7 @@ main(void)
         static const struct weir_test tests[] = {
                 WEIR_TEST(all_fibers_end_and_nothing_is_left),
                 WEIR_TEST(a_shutdown_comes_meanwhile),
+                WEIR_TEST(a_dump_and_a_trace_see_them),
                 WEIR_TEST(errno_is_that_of_the_thread_that_runs),
         };
 
