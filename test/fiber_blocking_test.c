@@ -25,6 +25,7 @@ begin_to_block(void)
 }
 
 static void (*lose)(void);
+static int fine;
 
 static int
 lose_and_end(void *context)
@@ -63,7 +64,7 @@ lose_in_each_stretch(void *context)
         CU_ASSERT_EQUAL(weir_fiber_receive(channel, &message), 0);
         CU_ASSERT_EQUAL(weir_fiber_receive(channel, &message), 0);
         lose();
-        CU_ASSERT_EQUAL(weir_group_start(group, weir_fiber_new(lose_and_end, NULL, &(int){0})), 0);
+        CU_ASSERT_EQUAL(weir_group_start(group, weir_fiber_new(lose_and_end, NULL, &fine)), 0);
         CU_ASSERT_EQUAL(weir_group_start(group, weir_timer_new(1, lose_in_a_callback, NULL)), 0);
         CU_ASSERT_EQUAL(weir_group_close(group), 0);
         lose();
@@ -138,7 +139,7 @@ stretches_that_lose_their_poller_go_on(void)
                 CU_ASSERT_EQUAL(weir_task_run(weir_fiber_new(go_and_lose, NULL, NULL)), 0);
                 weir_task *parallel = weir_parallel_new(NULL, NULL);
                 for (unsigned j = 0; j < 20; j++)
-                        weir_parallel_add(parallel, weir_fiber_new(lose_and_end, NULL, &(int){0}));
+                        weir_parallel_add(parallel, weir_fiber_new(lose_and_end, NULL, &fine));
                 CU_ASSERT_EQUAL(weir_task_run(parallel), 0);
                 weir_test_end();
         }
