@@ -341,11 +341,13 @@ end(struct weir__fiber *fiber)
 static void
 register_root(struct weir__fiber *fiber)
 {
-        fiber->inner.started = weir__live_stamp();
-        if (fiber->task.series)
-                return;
-        weir__live_add(&fiber->inner);
-        fiber->inner.is_live = true;
+        if (fiber->task.series) {
+                weir__lock(&fiber->inner.lock); /* a dump finds it by its task */
+                fiber->inner.started = weir__live_stamp();
+                weir__unlock(&fiber->inner.lock);
+        } else {
+                weir__live_add(&fiber->inner);
+        }
 }
 
 static void
