@@ -52,9 +52,10 @@ typedef int weir_fiber_fn(void *context);
  * Result:  NULL when out of memory; every consumer accepts NULL.  Without a function the task
  *          reports -EINVAL when it is started or pushed.  The task's status: what the function has
  *          returned; -ERANGE, if that was above 0; -ECANCELED, -ETIMEDOUT or -ESHUTDOWN, if the
- *          fiber ended early and the function has returned 0 or was not called.  Without a stack, so
- *          that the function was not called: -ENOMEM; -EAGAIN, the kernel allows no more guards;
- *          -ENOTSUP, the thread has a shadow stack.  The log has said the last two.
+ *          fiber ended early and the function has returned 0 or was not called; the same whatever it
+ *          has returned, if a series around the fiber was cancelled or is over its deadline.  Without
+ *          a stack, so that the function was not called: -ENOMEM; -EAGAIN, the kernel allows no more
+ *          guards; -ENOTSUP, the thread has a shadow stack.  The log has said the last two.
  * Threads: any. */
 WEIR_API weir_task *weir_fiber_new_as(const char *name, weir_fiber_fn *function, weir_task_fn *done, void *context);
 #define weir_fiber_new(function, done, context) weir_fiber_new_as(#function, function, done, context)
