@@ -148,16 +148,22 @@ def arenas():
                 yield from filter(None, struct.unpack("%dL" % count, inferior.read_memory(table, count * pointer)))
 
 
-def stacks():
-    """The addresses of all stacks with an owner, and the owner's."""
-    inferior = gdb.selected_inferior()
-    arena_type, stack_type = find_type("weir__arena").pointer(), find_type("weir__stack")
-    owner = offset_of(stack_type, "owner")
+def tables_of_arenas():
+    """Of each arena: its address, and the beginning and the end of its table of stacks."""
+    arena_type, size = find_type("weir__arena").pointer(), find_type("weir__stack").sizeof
     for address in arenas():
         arena = gdb.Value(address).cast(arena_type)
-        first, size = number(arena["stacks"].address), stack_type.sizeof
-        memory = bytes(inferior.read_memory(first, number(arena["fresh"]) * size))
-        for at in range(0, len(memory), size):
+        first = number(arena["stacks"].address)
+        yield address, first, first + number(arena["fresh"]) * size
+
+
+def stacks():
+    """The addresses of all stacks with an owner, and the owner's."""
+    inferior, stack_type = gdb.selected_inferior(), find_type("weir__stack")
+    owner = offset_of(stack_type, "owner")
+    for arena, first, end in tables_of_arenas():
+        memory = bytes(inferior.read_memory(first, end - first))
+        for at in range(0, len(memory), stack_type.sizeof):
             value, = struct.unpack_from("L", memory, at + owner)
             if value:
                 yield first + at, value
@@ -343,8 +349,11 @@ class GcoreCommand(gdb.Command):
         gdb.write(gdb.execute("generate-core-file " + argument, to_string=True))
         with open(argument, "r+b") as core:
             segments = list(segments_of(core))
+            for arena, first, end in tables_of_arenas():
+                add(core, segments, arena, end)
             for fiber in fibers():
-                add_stack(core, segments, fiber)
+                is_parked = fiber.at and not fiber.thread
+                add(core, segments, number(fiber.value["context"]["sp"]) if is_parked else fiber.low, fiber.top)
 
 
 # -- cores --
@@ -361,12 +370,11 @@ def segments_of(core):
             yield address, length, place
 
 
-def add_stack(core, segments, fiber):
-    """What is used of a stack."""
-    low = number(fiber.value["context"]["sp"]) if fiber.at and not fiber.thread else fiber.low
-    memory = gdb.selected_inferior().read_memory(low, fiber.top - low)
+def add(core, segments, low, end):
+    """That memory of the process."""
+    memory = gdb.selected_inferior().read_memory(low, end - low)
     for address, length, place in segments:
-        if address <= low and fiber.top <= address + length:
+        if address <= low and end <= address + length:
             core.seek(place + low - address)
             core.write(memory)
 
