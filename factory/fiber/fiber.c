@@ -72,8 +72,6 @@ kind_of_awaited(const struct weir__fiber *fiber)
                                                   : kinds[fiber->wish];
 }
 
-static void enter(struct weir__fiber *fiber);
-
 static __attribute__((cold, noinline)) void
 enter_traced(struct weir__fiber *fiber)
 {
@@ -82,7 +80,10 @@ enter_traced(struct weir__fiber *fiber)
         struct weir__trace_slice slice;
 
         weir__series_trace(&fiber->inner, &slice);
-        enter(fiber);
+        if (weir__fiber_hops)
+                weir__fiber_hop(fiber);
+        else
+                weir__fiber_enter(fiber);
         facts.has_status = fiber->wish == WEIR__FIBER_END;
         facts.status = fiber->result;
         weir__trace_end(&slice, &facts, weir__series_trace_flow(&fiber->inner));
@@ -105,12 +106,20 @@ enter(struct weir__fiber *fiber)
         worker->fiber = NULL;
 }
 
+void
+weir__fiber_enter(struct weir__fiber *fiber)
+{
+        enter(fiber);
+}
+
 /* On the worker's stack, in a callback. */
 static void
 run_stretch(struct weir__fiber *fiber)
 {
         if (weir__trace_is_on())
                 enter_traced(fiber);
+        else if (__builtin_expect(weir__fiber_hops, 0))
+                weir__fiber_hop(fiber);
         else
                 enter(fiber);
         if (fiber->wish == WEIR__FIBER_END) {
@@ -551,6 +560,7 @@ static void
 prepare(void)
 {
         weir__stack_describe = name_of_owner;
+        weir__fiber_prepare_hops();
 }
 
 WEIR__STEPS_OF(WEIR__MODULE_FIBERS, [WEIR__STEP_LOAD] = prepare);

@@ -96,6 +96,7 @@ struct weir__fiber {
         struct weir__lock lock;
         bool is_hosted;            /* it has not waited yet, and is in no series.  Its own */
         bool is_begun;             /* it has begun before its start; constant from then on */
+        uint8_t hops;              /* stretches in hop mode; the worker's */
         struct weir_group *groups; /* that are open, the newest first; guarded by lock */
 };
 
@@ -134,6 +135,14 @@ void weir__fiber_run_own(struct weir__fiber *fiber);
 
 /* The callback of what a fiber awaits without a task of the program: the next stretch. */
 void weir__fiber_go_on(weir_task *task, void *context);
+
+/* Runs a stretch on the thread that calls. */
+void weir__fiber_enter(struct weir__fiber *fiber) __attribute__((noinline));
+
+/* In hop mode: runs it on another thread than the last one, and waits for that.  Written once, when the library is loaded. */
+extern bool weir__fiber_hops;
+void weir__fiber_hop(struct weir__fiber *fiber) __attribute__((cold, noinline));
+void weir__fiber_prepare_hops(void);
 
 /* Within the callback of a task that was awaited a function of the program has returned: the task's own callback, or a stretch.
  * If it has lost the poller that is said now, as the next function in there is another one.  The object is the function's. */

@@ -207,6 +207,16 @@ fault_of(struct weir_group *group, const struct weir_task *task)
         return cause ? cause : weir__phase_is_stopping() ? -ESHUTDOWN : 0;
 }
 
+/* In a trace an arrow leads from the stretch to the child.  The stretch is on the track of the worker, which in hop mode is another
+ * thread. */
+static __attribute__((cold, noinline)) void
+depart(struct weir_series *child)
+{
+        uint32_t track = atomic_load_explicit(&weir__worker_self()->track, memory_order_relaxed);
+
+        weir__trace_depart(weir__series_trace_flow(child), track ? track : weir__trace_track());
+}
+
 int
 weir_group_start(weir_group *group, weir_task *task)
 {
@@ -222,7 +232,7 @@ weir_group_start(weir_group *group, weir_task *task)
         if (!child)
                 return -ENOMEM;
         if (weir__trace_is_on())
-                weir__trace_depart(weir__series_trace_flow(child));
+                depart(child);
         if (!add(group, child)) {
                 weir__series_discard(child);
                 return -ENOMEM;

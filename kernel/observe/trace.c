@@ -291,12 +291,12 @@ weir__trace_end(struct weir__trace_slice *slice, const struct weir__trace_facts 
 }
 
 void
-weir__trace_depart(struct weir__trace_flow *flow)
+weir__trace_depart(struct weir__trace_flow *flow, uint32_t track)
 {
         unsigned session = session_now();
 
         if (flow && session)
-                set_point(flow, weir__clock_now(), weir__trace_track(), session);
+                set_point(flow, weir__clock_now(), track, session);
 }
 
 struct weir__trace_point

@@ -68,8 +68,8 @@ void weir__trace_begin(struct weir__trace_slice *slice, struct weir__trace_flow 
 void weir__trace_end(struct weir__trace_slice *slice, const struct weir__trace_facts *facts, struct weir__trace_flow *flow)
         __attribute__((cold));
 
-/* The arrow to the first slice of a series that is started now, inside a slice of this thread, begins here.  NULL: nothing. */
-void weir__trace_depart(struct weir__trace_flow *flow) __attribute__((cold));
+/* The arrow to the first slice of a series that is started now, inside a slice on that track, begins here.  NULL: nothing. */
+void weir__trace_depart(struct weir__trace_flow *flow, uint32_t track) __attribute__((cold));
 
 /* The present instant on a track where a slice has begun.  All zero without a trace. */
 struct weir__trace_point weir__trace_now(uint32_t track);
