@@ -110,10 +110,12 @@ static void to_check(weir_task *select, void *context)
                 return;
         }
         say_order("check", *order % 2 ? "finds good" : "finds bad", order);
-        if (*order % 2)
-                weir_series_push(series, weir_channel_send_new(good, weir_channel_take_message(select), was_checked, NULL));
-        else
+        if (*order % 2) {
+                order = weir_channel_take_message(select);
+                weir_series_push(series, weir_channel_send_new(good, order, was_checked, NULL));
+        } else {
                 check_next(series);
+        }
 }
 
 /* -- ship: is slow -- */
