@@ -3,7 +3,7 @@
  *
  *     group-commit FILE [writers [records]]        default: 100 writers, 100 records each
  *
- * A writer gives its record to a channel and waits until it is on the disk.  One series takes what has gathered in the channel,
+ * A writer gives its record to a channel and waits until it is on the disk.  One fiber takes what has gathered in the channel,
  * appends all of it by one write, syncs the file, and ends the promises of the records.  While a sync is under way, the records
  * for the next one gather.  So the slower the disk is, the more records share a sync.
  *
@@ -11,7 +11,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
-#include <stdatomic.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -34,9 +34,7 @@ static struct {
         uint64_t commits, committed;
 } log_;
 
-/* -- the series that commits -- */
-
-static void on_first(weir_task *task, void *context);
+/* -- the fiber that commits -- */
 
 static void end_record(struct record *record, int status)
 {
@@ -59,42 +57,40 @@ static void end_group(int status)
         log_.group_size = 0;
 }
 
-static void on_synced(weir_task *task, void *context)
-{
-        (void)context;
-        end_group(weir_task_status(task));
-        weir_series_push(weir_series_of(task), weir_channel_receive_new(log_.records, on_first, NULL));
-}
-
-/* A write that fails may have written a part.  What is behind it must not join that, so this log goes no further. */
-static void on_written(weir_task *task, void *context)
-{
-        (void)context;
-        int status = weir_task_status(task);
-        if (status) {
-                weir_channel_close(log_.records);
-                end_group(status);
-                weir_series_push(weir_series_of(task), weir_channel_receive_new(log_.records, on_first, NULL));
-                return;
-        }
-        weir_series_push(weir_series_of(task), weir_file_sync_data_new(log_.file, on_synced, NULL));
-}
-
 /* The first record of a group; the others are there already. */
-static void on_first(weir_task *task, void *context)
+static void gather(void *record)
 {
-        (void)context;
-        struct iovec parts[GROUP_MOST];
-        void *record = weir_channel_take_message(task);
-
-        if (!record)
-                return; /* the channel is closed: the series ends */
         do {
                 log_.group[log_.group_size++] = record;
         } while (log_.group_size < GROUP_MOST && weir_channel_poll(log_.records, &record) == 0);
+}
+
+static int write_group(void)
+{
+        struct iovec parts[GROUP_MOST];
+
         for (size_t i = 0; i < log_.group_size; i++)
                 parts[i] = (struct iovec){log_.group[i]->text, strlen(log_.group[i]->text)};
-        weir_series_push(weir_series_of(task), weir_file_appendv_new(log_.file, parts, log_.group_size, on_written, NULL));
+        int err = weir_await(weir_file_appendv_new(log_.file, parts, log_.group_size, NULL, NULL));
+        return err ? err : weir_await(weir_file_sync_data_new(log_.file, NULL, NULL));
+}
+
+/* A write that fails may have written a part.  What is behind it must not join that, so this log goes no further. */
+static int commit(void *context)
+{
+        int failed = 0, err;
+        void *record;
+
+        (void)context;
+        while (!(err = weir_fiber_receive(log_.records, &record))) {
+                gather(record);
+                if (!failed)
+                        failed = write_group();
+                if (failed)
+                        weir_channel_close(log_.records);
+                end_group(failed);
+        }
+        return err == -EPIPE ? failed : err;
 }
 
 /* -- for writers -- */
@@ -118,74 +114,64 @@ static weir_task *append_new(const char *text, weir_task_fn *done, void *context
         return promise;
 }
 
-struct writer {
-        unsigned number, left;
-};
+static unsigned records_each;
 
-static _Atomic int first_failure;
-
-static void on_appended(weir_task *task, void *context)
+static int write_records(void *number)
 {
-        struct writer *writer = context;
         char text[RECORD_SIZE - 1];
-        int status = weir_task_status(task), none = 0;
+        int err = 0;
 
-        if (status)
-                atomic_compare_exchange_strong(&first_failure, &none, status);
-        if (status || writer->left == 0)
-                return;
-        snprintf(text, sizeof text, "writer %u, %u to go", writer->number, --writer->left);
-        weir_series_push(weir_series_of(task), append_new(text, on_appended, writer));
-}
-
-static int start_writers(struct writer *writers, unsigned count, unsigned records, weir_waitgroup *group)
-{
-        int failed = 0;
-
-        for (unsigned i = 0; i < count && !failed; i++) {
-                weir_series *series = weir_series_new(NULL, NULL);
-
-                writers[i] = (struct writer){i, records};
-                weir_series_push(series, weir_empty_new(on_appended, &writers[i]));
-                failed = weir_series_start_waited(series, group);
+        for (unsigned left = records_each; left > 0 && !err;) {
+                snprintf(text, sizeof text, "writer %u, %u to go", (unsigned)(uintptr_t)number, --left);
+                err = weir_await(append_new(text, NULL, NULL));
         }
-        return failed;
+        return err;
 }
 
 /* -- the program -- */
 
-static void take_file(weir_task *open, void *context)
+/* Returns 0, or the first error of a writer. */
+static int write_all(unsigned count)
 {
-        *(weir_file **)context = weir_file_open_take(open);
+        weir_group *committing = weir_group_open(), *writing = weir_group_open();
+        int failed = weir_group_start(committing, weir_fiber_new(commit, NULL, NULL));
+
+        for (unsigned i = 0; i < count && !failed; i++)
+                failed = weir_group_start(writing, weir_fiber_new(write_records, NULL, (void *)(uintptr_t)i));
+        int status = weir_group_close(writing);
+        weir_channel_close(log_.records);
+        weir_group_close(committing);
+        return failed ? failed : status;
 }
 
-/* Returns 0, or the first error. */
-static int run(const char *path, unsigned count, unsigned records)
-{
-        weir_waitgroup *writing = weir_waitgroup_new(), *committing = weir_waitgroup_new();
-        struct writer *writers = calloc(count, sizeof *writers);
-        weir_series *commits = weir_series_new(NULL, NULL);
-        int failed = weir_task_run(weir_file_open_new(path, O_WRONLY | O_CREAT, 0644, take_file, &log_.file));
+struct run {
+        const char *path;
+        unsigned writers;
+};
 
-        log_.commits = log_.committed = 0;
-        log_.records = weir_channel_new(WEIR_UNBOUNDED, drop_record);
-        weir_series_push(commits, weir_channel_receive_new(log_.records, on_first, NULL));
+static int run_log(void *context)
+{
+        const struct run *run = context;
+        weir_task *open = weir_file_open_new(run->path, O_WRONLY | O_CREAT, 0644, NULL, NULL);
+        int failed = weir_await(open);
+
         if (failed)
-                weir_series_dismiss(commits);
-        else
-                failed = weir_series_start_waited(commits, committing);
-        if (!failed)
-                failed = writers ? start_writers(writers, count, records, writing) : -ENOMEM;
-        weir_waitgroup_wait(writing, WEIR_FOREVER);
-        weir_channel_close(log_.records);
-        weir_waitgroup_wait(committing, WEIR_FOREVER);
+                return failed;
+        log_.file = weir_file_open_take(open);
+        log_.records = weir_channel_new(WEIR_UNBOUNDED, drop_record);
+        failed = write_all(run->writers);
         weir_channel_unref(log_.records);
         weir_file_unref(log_.file);
-        log_.file = NULL;
-        weir_waitgroup_free(writing);
-        weir_waitgroup_free(committing);
-        free(writers);
-        return failed ? failed : atomic_exchange(&first_failure, 0);
+        return failed;
+}
+
+static int run(const char *path, unsigned count, unsigned records)
+{
+        struct run how = {path, count};
+
+        log_.commits = log_.committed = 0;
+        records_each = records;
+        return weir_task_run(weir_fiber_new(run_log, NULL, &how));
 }
 
 int main(int count, char *arguments[])

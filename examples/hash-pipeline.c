@@ -27,22 +27,24 @@ static int printed;      /* of `print` alone */
 
 /* -- name -- */
 
-static void name_next(weir_task *task, void *context)
+static int name(void *context)
 {
-        struct file *file = *next_name && weir_task_status(task) == 0 ? calloc(1, sizeof *file) : NULL;
-
         (void)context;
-        if (!file) {
-                weir_channel_close(names);
-                return;
+        for (; *next_name; next_name++) {
+                struct file *file = calloc(1, sizeof *file);
+
+                if (!file)
+                        break;
+                file->name = *next_name;
+                if (weir_fiber_send(names, file)) {
+                        free(file);
+                        break;
+                }
         }
-        file->name = *next_name++;
-        weir_series_push(weir_series_of(task), weir_channel_send_new(names, file, name_next, NULL));
+        return weir_channel_close(names);
 }
 
 /* -- hash -- */
-
-static void hash_next(weir_task *task, void *context);
 
 /* Returns 0 or an error, as weir_task_status does. */
 static int hash_stream(FILE *stream, EVP_MD_CTX *digest, struct file *file)
@@ -81,52 +83,57 @@ static void hash(void *context)
         fclose(stream);
 }
 
-/* Also for a file that was not hashed, because the function has failed or was never called. */
-static void hashed(weir_task *task, void *context)
+/* The file goes on also if it was not hashed, because the function has failed. */
+static int pass_on(struct file *file)
 {
-        struct file *file = context;
-
-        file->error = weir_task_status(task);
-        weir_series_push(weir_series_of(task), weir_channel_send_new(sums, file, hash_next, NULL));
+        file->error = weir_fiber_go(hash, file);
+        int err = weir_fiber_send(sums, file);
+        if (err)
+                free(file);
+        return err;
 }
 
-static void named(weir_task *receive, void *context)
+static int hash_some(void *context)
 {
-        struct file *file = weir_channel_take_message(receive);
+        void *file;
+        int err;
 
         (void)context;
-        if (file) /* otherwise the channel is closed and empty */
-                weir_series_push(weir_series_of(receive), weir_go_new(NULL, hash, hashed, file));
+        while (!(err = weir_fiber_receive(names, &file)) && !(err = pass_on(file)))
+                ;
+        return err == -EPIPE ? 0 : err; /* there are no more names */
 }
 
-static void hash_next(weir_task *task, void *context)
+static int hash_all(void *context)
 {
-        (void)context;
-        weir_series_push(weir_series_of(task), weir_channel_receive_new(names, named, NULL));
-}
+        weir_group *hashers = weir_group_open();
 
-static void all_hashed(weir_task *hashers, void *context)
-{
-        (void)hashers;
         (void)context;
+        for (long i = 0; i < sysconf(_SC_NPROCESSORS_ONLN); i++) /* as many as the executor has threads */
+                weir_group_start(hashers, weir_fiber_new(hash_some, NULL, NULL));
+        int err = weir_group_close(hashers);
         weir_channel_close(names); /* nobody would take more of them */
         weir_channel_close(sums);
+        return err;
 }
 
 /* -- print -- */
 
-static void print(weir_task *receive, void *context)
+static int print(void *context)
 {
-        struct file *file = weir_channel_message(receive); /* the channel frees it */
+        void *message;
 
         (void)context;
-        if (!file)
-                return;
-        if (file->error)
-                fprintf(stderr, "hash-pipeline: %s: %s\n", file->name, weir_strerror(file->error));
-        else if (printf("%s  %s\n", file->sum, file->name) > 0)
-                printed++;
-        weir_series_push(weir_series_of(receive), weir_channel_receive_new(sums, print, NULL));
+        while (weir_fiber_receive(sums, &message) == 0) {
+                struct file *file = message;
+
+                if (file->error)
+                        fprintf(stderr, "hash-pipeline: %s: %s\n", file->name, weir_strerror(file->error));
+                else if (printf("%s  %s\n", file->sum, file->name) > 0)
+                        printed++;
+                free(file);
+        }
+        return 0;
 }
 
 int main(int argc, char *argv[])
@@ -139,12 +146,10 @@ int main(int argc, char *argv[])
         names = weir_channel_new(2, free);
         sums = weir_channel_new(2, free);
 
-        weir_task *hashers = weir_parallel_new(all_hashed, NULL), *stages = weir_parallel_new(NULL, NULL);
-        for (long i = 0; i < sysconf(_SC_NPROCESSORS_ONLN); i++) /* as many as the executor has threads */
-                weir_parallel_add(hashers, weir_empty_new(hash_next, NULL));
-        weir_parallel_add(stages, weir_empty_new(name_next, NULL));
-        weir_parallel_add(stages, hashers);
-        weir_parallel_add(stages, weir_channel_receive_new(sums, print, NULL));
+        weir_task *stages = weir_parallel_new(NULL, NULL);
+        weir_parallel_add(stages, weir_fiber_new(name, NULL, NULL));
+        weir_parallel_add(stages, weir_fiber_new(hash_all, NULL, NULL));
+        weir_parallel_add(stages, weir_fiber_new(print, NULL, NULL));
         int status = weir_task_run(stages);
         if (status < 0)
                 fprintf(stderr, "hash-pipeline: %s\n", weir_strerror(status));

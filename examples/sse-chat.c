@@ -44,20 +44,24 @@ static void reader_free(void *context)
 }
 
 /* The next word is received when the system has taken this one: that is the back-pressure. */
-static void on_word(weir_task *receive, void *context)
+static int send_words(void *context)
 {
-        struct weir_http_event event = WEIR_HTTP_EVENT_DEFAULT;
         const struct reader *reader = context;
-        weir_series *series = weir_series_of(receive);
+        int err = 0;
 
-        event.data = weir_topic_message(receive, NULL);
-        if (!event.data)
-                return;                                                                          /* the stream has ended */
-        weir_series_push(series, weir_http_sse_event_new(reader->exchange, &event, NULL, NULL)); /* copies it */
-        weir_series_push(series, weir_topic_receive_new(reader->subscriber, on_word, context));
+        while (!err) {
+                struct weir_http_event event = WEIR_HTTP_EVENT_DEFAULT;
+                weir_task *receive = weir_topic_receive_new(reader->subscriber, NULL, NULL);
+
+                err = weir_await(receive);
+                event.data = weir_topic_message(receive, NULL);
+                if (!err) /* the event copies it */
+                        err = weir_await(weir_http_sse_event_new(reader->exchange, &event, NULL, NULL));
+        }
+        return err;
 }
 
-/* A race of the stream, which ends when the reader goes or the server stops, and of words that are received for ever: the end of
+/* A race of the stream, which ends when the reader goes or the server stops, and of a fiber that sends words for ever: the end of
  * the one is the end of both. */
 static void on_events(weir_task *exchange, void *context)
 {
@@ -73,7 +77,7 @@ static void on_events(weir_task *exchange, void *context)
         weir_task_on_free(race, reader_free);
         *reader = (struct reader){exchange, weir_topic_subscribe("chat", ROOM)};
         weir_race_add(race, weir_http_sse_new(exchange, 0, NULL, NULL));
-        weir_race_add(race, weir_topic_receive_new(reader->subscriber, on_word, reader));
+        weir_race_add(race, weir_fiber_new(send_words, NULL, reader));
         weir_series_push(weir_series_of(exchange), race);
 }
 

@@ -9,46 +9,55 @@
 
 #include <weir/weir.h>
 
-static void pumped(weir_task *pump, void *to)
+static const char *backend = "127.0.0.1:7777";
+
+struct way {
+        weir_stream *from, *to;
+};
+
+static int carry(void *context)
 {
-        printf("%" PRIu64 " bytes: %s\n", weir_pump_moved(pump), weir_strerror(weir_task_status(pump)));
-        if (weir_task_status(pump) != 0)
-                weir_stream_break(to);
+        const struct way *way = context;
+        weir_task *pump = weir_pump_new(way->from, way->to, NULL, NULL);
+        int err = weir_await(pump);
+
+        printf("%" PRIu64 " bytes: %s\n", weir_pump_moved(pump), weir_strerror(err));
+        if (err)
+                weir_stream_break(way->to);
+        else
+                err = weir_await(weir_stream_finish_new(way->to, NULL, NULL));
+        return err;
 }
 
-static weir_series *carry(weir_stream *from, weir_stream *to)
+/* A connection of a client, which is closed when this returns. */
+static int serve(void *client)
 {
-        weir_series *series = weir_series_new(NULL, NULL);
-
-        weir_series_push(series, weir_pump_new(from, to, pumped, to));
-        weir_series_push(series, weir_stream_finish_new(to, NULL, NULL));
-        return series;
-}
-
-static void connected(weir_task *connect, void *client)
-{
-        weir_series *series = weir_series_of(connect);
+        weir_task *connect = weir_connect_new(backend, NULL, NULL);
+        int err = weir_await_within(connect, WEIR_SEC(5));
         weir_stream *server = weir_connect_take_stream(connect);
 
         if (!server) {
-                printf("no connection: %s\n", weir_strerror(weir_task_status(connect)));
-                return; /* the series ends, and the client's connection is closed */
+                printf("no connection: %s\n", weir_strerror(err));
+                return err;
         }
-        weir_series_set_deadline(series, WEIR_FOREVER); /* it was for the connect */
-        weir_task *both = weir_parallel_new(NULL, NULL);
-        weir_parallel_add_series(both, carry(client, server));
-        weir_parallel_add_series(both, carry(server, client));
-        weir_series_push(series, both);
-        weir_stream_unref(server); /* the pumps have it */
+        struct way there = {client, server}, back = {server, client};
+        weir_group *group = weir_group_open();
+        weir_group_start(group, weir_fiber_new(carry, NULL, &there));
+        err = carry(&back);
+        weir_group_close(group);
+        weir_stream_unref(server);
+        return err;
 }
 
-static void accepted(weir_stream *client, weir_series *series, void *target)
+static void accepted(weir_stream *client, weir_series *series, void *context)
 {
-        weir_series_set_deadline(series, WEIR_SEC(5));
-        weir_series_push(series, weir_connect_new(target, connected, client));
+        (void)context;
+        weir_series_push(series, weir_fiber_new(serve, NULL, client));
 }
 
 int main(int argc, char *argv[])
 {
-        return weir_stream_serve(argc > 1 ? argv[1] : "127.0.0.1:7778", accepted, argc > 2 ? argv[2] : "127.0.0.1:7777") < 0;
+        if (argc > 2)
+                backend = argv[2];
+        return weir_stream_serve(argc > 1 ? argv[1] : "127.0.0.1:7778", accepted, NULL) < 0;
 }
