@@ -2,8 +2,8 @@
  *
  *     wget URL...          Ctrl-C ends all that run, and removes what is half done
  *
- * Each file is one series: the head of the response, then a read of a piece and a write to the file, by turns.  So a slow disk
- * slows the server, and a file of any size needs the memory of one piece.  A file whose body was cut is removed. */
+ * Each file is one fiber: the head of the response, then a read of a piece and a write to the file, by turns.  So a slow disk
+ * slows the server, and a file of any size needs the memory of one piece and of a stack.  A file whose body was cut is removed. */
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -21,11 +21,8 @@
 struct download {
         weir_url *url;
         weir_http_call *call;
-        weir_file *file;
         char name[256];
-        unsigned redirects;
-        int status;
-        bool is_created, is_complete;
+        bool is_complete;
         _Atomic uint64_t came, size; /* bytes; the size is UINT64_MAX if it is not known */
         _Atomic bool is_running;
 };
@@ -36,135 +33,111 @@ static bool has_terminal;
 
 /* -- one file -- */
 
-static void ask(struct download *download, weir_series *series);
-static void read_on(struct download *download, weir_series *series);
-
-static void fail(struct download *download, const char *reason)
+static int fail(const struct download *download, int status, const char *reason)
 {
         fprintf(stderr, "%swget: %s: %s\n", has_terminal ? "\r\033[K" : "", weir_url_redacted(download->url), reason);
-        download->status = download->status ? download->status : -EIO;
+        return status;
 }
 
-static void written(weir_task *write, void *context)
+static int fail_call(const struct download *download, int status)
 {
-        struct download *download = context;
+        const char *problem = weir_http_call_problem(download->call);
 
-        if (weir_task_status(write)) {
-                download->status = weir_task_status(write);
-                fail(download, weir_strerror(download->status));
-        } else {
-                read_on(download, weir_series_of(write));
-        }
-}
-
-static void take_piece(weir_task *read, void *context)
-{
-        struct download *download = context;
-        size_t size;
-        const void *data = weir_http_call_data(read, &size);
-        uint64_t at = download->came;
-
-        if (weir_task_status(read)) {
-                download->status = weir_task_status(read);
-                fail(download, weir_http_call_problem(download->call) ? weir_http_call_problem(download->call)
-                                                                      : weir_strerror(download->status));
-        } else if (!size) {
-                download->is_complete = true;
-        } else {
-                download->came = at + size;
-                weir_series_push(weir_series_of(read),
-                                 weir_file_write_new(download->file, (int64_t)at, data, size, written, download));
-        }
-}
-
-static void read_on(struct download *download, weir_series *series)
-{
-        weir_series_push(series, weir_http_call_read_new(download->call, take_piece, download));
-}
-
-static void opened(weir_task *open, void *context)
-{
-        struct download *download = context;
-
-        download->file = weir_file_open_take(open);
-        download->is_created = download->file;
-        download->status = weir_task_status(open);
-        if (download->file)
-                read_on(download, weir_series_of(open));
-        else
-                fail(download, weir_strerror(download->status));
+        return fail(download, status, problem ? problem : weir_strerror(status));
 }
 
 /* The server has sent us elsewhere. */
-static void go_elsewhere(struct download *download, weir_series *series)
+static int go_elsewhere(struct download *download, unsigned redirects)
 {
         const char *location = weir_http_call_header(download->call, "Location");
         weir_url *next = location ? weir_url_resolve(download->url, location, NULL) : NULL;
 
-        if (!next || ++download->redirects > REDIRECTS) {
-                fail(download, next ? "too many redirects" : "a redirect to nowhere");
+        if (!next || redirects == REDIRECTS) {
+                const char *reason = next ? "too many redirects" : "a redirect to nowhere";
+
                 weir_url_free(next);
-                return;
+                return fail(download, -EIO, reason);
         }
         weir_url_free(download->url);
         download->url = next;
-        ask(download, series);
+        return 0;
 }
 
-static void take_head(weir_task *head, void *context)
+/* Asks until the head of the file is there. */
+static int find(struct download *download)
 {
-        struct download *download = context;
-        weir_series *series = weir_series_of(head);
-        int response = weir_http_call_status(download->call);
-        char reason[64];
+        for (unsigned redirects = 0;; redirects++) {
+                char reason[64];
 
-        if (weir_task_status(head)) {
-                download->status = weir_task_status(head);
-                fail(download, weir_http_call_problem(download->call) ? weir_http_call_problem(download->call)
-                                                                      : weir_strerror(download->status));
-        } else if (response == 301 || response == 302 || response == 303 || response == 307 || response == 308) {
-                go_elsewhere(download, series);
-        } else if (response != 200) {
-                snprintf(reason, sizeof reason, "the server answers %d", response);
-                fail(download, reason);
-        } else {
-                download->size = weir_http_call_length(download->call);
-                weir_series_push(series, weir_file_open_new(download->name, O_WRONLY | O_CREAT | O_EXCL, 0644, opened, download));
+                weir_http_call_unref(download->call);
+                download->call = weir_http_call_new(NULL, "GET", weir_url_text(download->url));
+                int err = weir_await(weir_http_call_head_new(download->call, NULL, NULL));
+                if (err)
+                        return fail_call(download, err);
+                int response = weir_http_call_status(download->call);
+                if (response == 200)
+                        return 0;
+                if (response != 301 && response != 302 && response != 303 && response != 307 && response != 308) {
+                        snprintf(reason, sizeof reason, "the server answers %d", response);
+                        return fail(download, -EIO, reason);
+                }
+                err = go_elsewhere(download, redirects);
+                if (err)
+                        return err;
         }
 }
 
-static void ask(struct download *download, weir_series *series)
+static int copy(struct download *download, weir_file *file)
 {
-        weir_http_call_unref(download->call);
-        download->call = weir_http_call_new(NULL, "GET", weir_url_text(download->url));
-        weir_series_push(series, weir_http_call_head_new(download->call, take_head, download));
+        for (;;) {
+                weir_task *read = weir_http_call_read_new(download->call, NULL, NULL);
+                int err = weir_await(read);
+                size_t size;
+
+                if (err)
+                        return fail_call(download, err);
+                const void *data = weir_http_call_data(read, &size);
+                if (!size)
+                        return 0;
+                err = weir_await(weir_file_write_new(file, (int64_t)download->came, data, size, NULL, NULL));
+                if (err)
+                        return fail(download, err, weir_strerror(err));
+                download->came += size;
+        }
 }
 
-static void begin(weir_task *task, void *context)
+/* A cancel ends each await, so it comes through here, too. */
+static int save(struct download *download)
 {
-        struct download *download = context;
+        weir_task *open = weir_file_open_new(download->name, O_WRONLY | O_CREAT | O_EXCL, 0644, NULL, NULL);
+        int err = weir_await(open);
 
-        if (weir_task_status(task))
-                return;
-        download->is_running = true;
-        ask(download, weir_series_of(task));
-}
-
-static void ended(weir_task *module, void *context)
-{
-        struct download *download = context;
-
-        download->is_running = false;
-        weir_http_call_unref(download->call);
-        weir_file_unref(download->file);
-        download->call = NULL;
-        download->file = NULL;
-        if (!download->is_complete && !download->status)
-                download->status = weir_task_status(module) ? weir_task_status(module) : -ECANCELED;
-        if (!download->is_complete && download->is_created)
+        if (err)
+                return fail(download, err, weir_strerror(err));
+        weir_file *file = weir_file_open_take(open);
+        err = copy(download, file);
+        weir_file_unref(file);
+        if (err)
                 unlink(download->name);
-        if (download->is_complete)
+        return err;
+}
+
+static int fetch(void *context)
+{
+        struct download *download = context;
+
+        download->is_running = true;
+        int err = find(download);
+        if (!err) {
+                download->size = weir_http_call_length(download->call);
+                err = save(download);
+        }
+        weir_http_call_unref(download->call);
+        download->is_running = false;
+        download->is_complete = !err;
+        if (!err)
                 printf("%s%s: %llu bytes\n", has_terminal ? "\r\033[K" : "", download->name, (unsigned long long)download->came);
+        return err;
 }
 
 /* The last part of the path. */
@@ -177,23 +150,18 @@ static void name_it(struct download *download)
 }
 
 /* The task that fetches it; NULL: it could not be begun, and that was said. */
-static weir_task *fetch(struct download *download, const char *text)
+static weir_task *fetch_new(struct download *download, const char *text)
 {
         struct weir_url_problem problem;
-        weir_series *series = weir_series_new(NULL, NULL);
 
         download->url = weir_url_parse(text, &problem);
         download->size = UINT64_MAX;
-        if (!download->url || !series) {
-                fprintf(stderr, "wget: %s: at byte %zu: %s\n", text, download->url ? 0 : problem.at,
-                        download->url ? "out of memory" : problem.text);
-                download->status = -EINVAL;
-                weir_series_dismiss(series);
+        if (!download->url) {
+                fprintf(stderr, "wget: %s: at byte %zu: %s\n", text, problem.at, problem.text);
                 return NULL;
         }
         name_it(download);
-        weir_series_push(series, weir_empty_new(begin, download));
-        return weir_module_new(series, ended, download);
+        return weir_fiber_new(fetch, NULL, download);
 }
 
 /* -- bars -- */
@@ -234,7 +202,7 @@ int main(int argc, char *argv[])
         count = (size_t)argc - 1;
         downloads = calloc(count + 1, sizeof *downloads);
         for (size_t i = 0; i < count; i++) {
-                weir_task *task = fetch(&downloads[i], argv[i + 1]);
+                weir_task *task = fetch_new(&downloads[i], argv[i + 1]);
 
                 if (task)
                         weir_parallel_add(files, weir_limited_new(places, 1, task, NULL, NULL));
