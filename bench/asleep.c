@@ -1,7 +1,7 @@
 /* bench/asleep.c: many fibers that sleep at once: what each takes to begin, to wake up, and in memory.
  *
- * "start": from the first one until all sleep.  "wake": from then on until all have ended.  "bytes": by which the resident set has
- * grown when all sleep; the tables of pages, which the kernel counts apart, are told apart.
+ * "start": from the first one until all sleep.  "wake": from then on until all have ended.  "bytes": by which the resident set
+ * has grown when all sleep; the tables of pages, which the kernel counts apart, are told apart.
  *
  * Threads: the fibers run on the pollers; they share two atomic counts.  One that fails, as for want of a stack, ends the process
  *          of the case, and so the case, as failed. */

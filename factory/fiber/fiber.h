@@ -9,8 +9,8 @@
  *
  * A *stretch* is what a fiber runs between two awaits.  It runs inside the callback of the task that has ended, on a stack of its
  * own.  The worker is in that callback until the stretch is over.  Then it frees the task, and starts the one that the fiber
- * wants next.  So a task that was awaited is there until the next await, and nothing that may resume the fiber starts while its stack
- * runs.
+ * wants next.  So a task that was awaited is there until the next await, and nothing that may resume the fiber starts while its
+ * stack runs.
  *
  * What a fiber awaits without a task of the program (to begin, a yield, a sleep, a channel) uses a task in its block. */
 #ifndef WEIR_FACTORY_FIBER_H
@@ -130,19 +130,14 @@ void weir__fiber_leave(struct weir__fiber *fiber, enum weir__fiber_wish wish, vo
  * changes, the scope leaves it. */
 void weir__fiber_clear_own(struct weir__fiber *fiber);
 
+/* Runs the fiber until it wants something.  On the worker's stack, in a callback. */
+void weir__fiber_run_stretch(struct weir__fiber *fiber);
+
 /* The callback of the own task, which is RUNNING, and what the fiber wants after that stretch. */
 void weir__fiber_run_own(struct weir__fiber *fiber);
 
 /* The callback of what a fiber awaits without a task of the program: the next stretch. */
 void weir__fiber_go_on(weir_task *task, void *context);
-
-/* Runs a stretch on the thread that calls. */
-void weir__fiber_enter(struct weir__fiber *fiber) __attribute__((noinline));
-
-/* In hop mode: runs it on another thread than the last one, and waits for that.  Written once, when the library is loaded. */
-extern bool weir__fiber_hops;
-void weir__fiber_hop(struct weir__fiber *fiber) __attribute__((cold, noinline));
-void weir__fiber_prepare_hops(void);
 
 /* Within the callback of a task that was awaited a function of the program has returned: the task's own callback, or a stretch.
  * If it has lost the poller that is said now, as the next function in there is another one.  The object is the function's. */

@@ -207,8 +207,8 @@ fault_of(struct weir_group *group, const struct weir_task *task)
         return cause ? cause : weir__phase_is_stopping() ? -ESHUTDOWN : 0;
 }
 
-/* In a trace an arrow leads from the stretch to the child.  The stretch is on the track of the worker, which in hop mode is another
- * thread. */
+/* In a trace an arrow leads from the stretch to the child.  The stretch is on the track of the worker, which in hop mode is
+ * another thread. */
 static __attribute__((cold, noinline)) void
 depart(struct weir_series *child)
 {

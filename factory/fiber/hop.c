@@ -1,20 +1,21 @@
-/* factory/fiber/hop.c: hop mode, for tests: behind each await a fiber is on another thread.
+/* factory/fiber/hop.c: hop mode.
  *
- * A program that keeps the address of a thread-local variable over an await, or a mutex of the system, mostly works: mostly the
- * fiber goes on on the same thread.  With WEIR_FIBER_HOP=1 in the environment it never does.
+ * A program that keeps the address of a thread-local variable over an await, or a mutex of the system, mostly works: mostly
+ * the fiber goes on on the same thread.  With WEIR_FIBER_HOP=1 in the environment it never does.
  *
- * Each thread that runs stretches has two partners.  It hands the stretch to one of them, and waits.  A fiber takes them in turns,
- * so its next stretch is on another thread, whichever worker runs it.  For the library the partner is the worker meanwhile: only
- * what belongs to the thread itself differs.
+ * Each thread that runs stretches has two partners.  It hands the stretch to one of them, and waits.  A fiber takes them in
+ * turns, so its next stretch is on another thread, whichever worker runs it.  For the library the partner is the worker
+ * meanwhile: only what belongs to the thread itself differs.
  *
- *     a partner: IDLE --the worker hands a stretch over--> RUN --the fiber awaits--> IDLE ... --the worker's thread ends--> END
+ *     a partner: IDLE --it gets a stretch--> RUN --the fiber awaits--> IDLE ... --the worker's thread ends--> END
  *
  * Threads: a worker, or a thread of the executor, and its partners.  One of the three runs at a time.
  * Locks:   none. */
+#include "factory/fiber/hop.h"
+
 #include <pthread.h>
 #include <stdlib.h>
 
-#include "factory/fiber/fiber.h"
 #include "kernel/base/futex.h"
 #include "kernel/base/thread.h"
 #include "kernel/observe/trace.h"
@@ -29,10 +30,11 @@ struct partner {
 
         /* Of the stretch. */
         struct weir__worker *worker;
-        struct weir__fiber *fiber;
+        void (*function)(void *argument);
+        void *argument;
 };
 
-bool weir__fiber_hops;
+bool weir__hop_is_on;
 
 static pthread_key_t key; /* the two partners of a thread */
 
@@ -62,7 +64,7 @@ partner_main(void *argument)
         pthread_setname_np(pthread_self(), "weir/hop");
         while (wait_for_turn(partner, IDLE) == RUN) {
                 weir__worker_current = partner->worker;
-                weir__fiber_enter(partner->fiber);
+                partner->function(partner->argument);
                 if (!weir__worker_current)
                         weir__user_forked();
                 weir__worker_current = NULL;
@@ -105,24 +107,25 @@ find_partner(unsigned number)
 }
 
 void
-weir__fiber_hop(struct weir__fiber *fiber)
+weir__hop(unsigned number, void (*function)(void *argument), void *argument)
 {
-        struct partner *partner = find_partner(fiber->hops++ % 2);
+        struct partner *partner = find_partner(number % 2);
 
         if (!partner) {
-                weir__fiber_enter(fiber);
+                function(argument);
                 return;
         }
         partner->worker = weir__worker_self();
-        partner->fiber = fiber;
+        partner->function = function;
+        partner->argument = argument;
         set_turn(partner, RUN);
         wait_for_turn(partner, RUN);
 }
 
 void
-weir__fiber_prepare_hops(void)
+weir__hop_prepare(void)
 {
         const char *wanted = getenv("WEIR_FIBER_HOP");
 
-        weir__fiber_hops = wanted && wanted[0] == '1' && !wanted[1] && pthread_key_create(&key, end_partners) == 0;
+        weir__hop_is_on = wanted && wanted[0] == '1' && !wanted[1] && pthread_key_create(&key, end_partners) == 0;
 }

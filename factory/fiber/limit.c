@@ -4,7 +4,8 @@
  * Locks:   that of the scope guards `limit`, and the cause that a limit gives.
  *
  * A limit is a timer beside the fiber.  When it comes, it gives the scope a cause that is valid for the present await, and so
- * ends what is awaited.  The fiber takes that cause back.  A cause that comes meanwhile for the whole fiber replaces it, and stays.
+ * ends what is awaited.  The fiber takes that cause back.  A cause that comes meanwhile for the whole fiber replaces it, and
+ * stays.
  * A timer that comes too late finds another timer at its place, or none. */
 #include <errno.h>
 

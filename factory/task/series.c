@@ -419,12 +419,6 @@ take_next(struct weir_series *series, int *cause, bool *ends)
         return task;
 }
 
-static bool
-must_start(const struct weir_task *task)
-{
-        return weir__task_ops(task)->must_start && weir__task_ops(task)->must_start(task);
-}
-
 /* Starts the next task, or drops a batch of what is left of a series that ends early, or ends it. */
 void
 weir__series_go_on(struct weir_series *series)
@@ -439,7 +433,7 @@ weir__series_go_on(struct weir_series *series)
                                 end_series(series);
                         return;
                 }
-                if (!cause || must_start(task)) {
+                if (!cause || (weir__task_ops(task)->must_start && weir__task_ops(task)->must_start(task))) {
                         weir__worker_self()->is_last_act = true;
                         weir__task_ops(task)->start(task);
                         return;

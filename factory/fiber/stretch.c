@@ -1,0 +1,125 @@
+/* factory/fiber/stretch.c: stretches: onto the stack of a fiber and back, and who is told of it.
+ *
+ * Threads: a worker, or a thread of the executor, in a callback; a fiber, on its stack, leaves it.
+ * Locks:   none. */
+#include <string.h>
+
+#include "factory/fiber/fiber.h"
+#include "factory/fiber/hop.h"
+#include "factory/task/series_extra.h"
+#include "kernel/base/panic.h"
+#include "kernel/stack/stack.h"
+#include "kernel/worker/user.h"
+
+/* In its next stretch the fiber sees the end of that; NULL: it begins. */
+static const char *
+kind_of_awaited(const struct weir__fiber *fiber)
+{
+        static const char *const kinds[] = {
+                [WEIR__FIBER_YIELD] = "a yield", [WEIR__FIBER_SLEEP] = "a sleep", [WEIR__FIBER_JOIN] = "a group"};
+
+        if (!atomic_load_explicit(&fiber->at, memory_order_relaxed))
+                return NULL;
+        return fiber->wish == WEIR__FIBER_WAIT    ? fiber->wanted.wait.ops->work.kind
+               : fiber->wish == WEIR__FIBER_AWAIT ? fiber->wanted.task->work.ops->kind
+                                                  : kinds[fiber->wish];
+}
+
+/* In messages and dumps the function of the fiber runs, and not the callback around it.  The caller sets `callee` to NULL once it
+ * has looked whether the function has blocked. */
+static inline void
+enter(struct weir__fiber *fiber)
+{
+        static const struct weir__callee callee = {"the function of", "a fiber", NULL};
+        struct weir__worker *worker = weir__worker_self();
+
+        worker->fiber = fiber;
+        worker->object = &fiber->task.work;
+        atomic_store_explicit(&worker->callee, &callee, memory_order_release);
+        atomic_store_explicit(&fiber->at, NULL, memory_order_relaxed);
+        atomic_store_explicit(&worker->function, (weir__function *)fiber->function, memory_order_relaxed);
+        weir__context_enter(&fiber->context);
+        worker->fiber = NULL;
+}
+
+static void
+enter_elsewhere(void *fiber)
+{
+        enter(fiber);
+}
+
+static __attribute__((cold, noinline)) void
+hop(struct weir__fiber *fiber)
+{
+        weir__hop(fiber->hops++, enter_elsewhere, fiber);
+}
+
+static __attribute__((cold, noinline)) void
+enter_traced(struct weir__fiber *fiber)
+{
+        struct weir__trace_facts facts = {
+                .kind = "a fiber", .name = fiber->name, .name_size = (int)strlen(fiber->name), .awaited = kind_of_awaited(fiber)};
+        struct weir__trace_slice slice;
+
+        weir__series_trace(&fiber->inner, &slice);
+        if (weir__hop_is_on)
+                hop(fiber);
+        else
+                enter(fiber);
+        facts.has_status = fiber->wish == WEIR__FIBER_END;
+        facts.status = fiber->result;
+        weir__trace_end(&slice, &facts, weir__series_trace_flow(&fiber->inner));
+}
+
+void
+weir__fiber_run_stretch(struct weir__fiber *fiber)
+{
+        if (weir__trace_is_on())
+                enter_traced(fiber);
+        else if (__builtin_expect(weir__hop_is_on, 0))
+                hop(fiber);
+        else
+                enter(fiber);
+        if (fiber->wish == WEIR__FIBER_END) {
+                weir__stack_give(fiber->stack);
+                fiber->stack = NULL;
+        }
+}
+
+void
+weir__fiber_report_blocked(struct weir__worker *worker, const struct weir__work *object)
+{
+        if (!worker->executor_ops && (!worker->poller || !weir__worker_resolve_owner(worker)))
+                weir__blocked_report(worker, object);
+}
+
+void
+weir__fiber_go_on(weir_task *task, void *context)
+{
+        struct weir__worker *worker = weir__worker_self();
+
+        (void)context;
+        weir__fiber_run_stretch(task->series->owner);
+        if (weir__fiber_has_lost_poller(worker))
+                weir__fiber_report_blocked(worker, worker->object);
+        atomic_store_explicit(&worker->callee, NULL, memory_order_relaxed);
+}
+
+static __attribute__((cold, noinline, noreturn)) void
+panic_blocking(const struct weir__fiber *fiber)
+{
+        weir__panic("fiber %s awaits between weir_blocking_begin and weir_blocking_end: another thread may go on with it",
+                    fiber->name);
+}
+
+void
+weir__fiber_leave(struct weir__fiber *fiber, enum weir__fiber_wish wish, void *at)
+{
+        if (__builtin_expect(weir__worker_self()->blocking, 0) && wish != WEIR__FIBER_END)
+                panic_blocking(fiber);
+        fiber->wish = (uint8_t)wish;
+        atomic_store_explicit(&fiber->at, at, memory_order_relaxed);
+        if (wish == WEIR__FIBER_END)
+                weir__context_end(&fiber->context);
+        weir__context_leave(&fiber->context);
+}
