@@ -68,8 +68,8 @@ WEIR_API weir_task *weir_fiber_new_as(const char *name, weir_fiber_fn *function,
  * when the function first waits or ends.  Otherwise it begins behind the callback.
  *
  * Owner:   the task stays borrowed; an exchange as long as the fiber runs.
- * Result:  0; -ENOMEM, also for NULL; -EINVAL without a function; -EAGAIN or -ENOTSUP when there is no stack;
- *          an error of weir_series_push.  Then the function is not called.
+ * Result:  0; -ENOMEM, also for NULL; -EINVAL without a function; -EAGAIN or -ENOTSUP when there is
+ *          no stack; an error of weir_series_push.  Then the function is not called.
  * Threads: inside the callback of the task. */
 WEIR_API int weir_fiber_begin_as(const char *name, weir_task *task, weir_fiber_fn *function, void *context);
 #define weir_fiber_begin(task, function, context) weir_fiber_begin_as(#function, task, function, context)
@@ -100,8 +100,8 @@ WEIR_API int weir_await_within(weir_task *task, weir_nsec limit);
 
 /* Sleeps.
  *
- * Result:  0; -ECANCELED, -ETIMEDOUT or -ESHUTDOWN when the fiber ends early; -EDEADLK outside of a
- *          fiber.
+ * Result:  0; -ECANCELED, -ETIMEDOUT or -ESHUTDOWN when the fiber ends early; -ENOMEM, at the first
+ *          wait of a fiber of weir_fiber_begin; -EDEADLK outside of a fiber.
  * Units:   nanoseconds.
  * Threads: a fiber. */
 WEIR_API int weir_fiber_sleep(weir_nsec duration);
