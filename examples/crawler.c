@@ -6,12 +6,12 @@
  * page it prints the status, the size and the URL.  Ctrl-C ends it.
  *
  *                        a page to get, one at a time
- *     the frontier  ------------------------------------->  a series for each host:
- *     (one series)  <-------------------------------------  robots.txt; then pause, request, links, by turns
+ *     the frontier  ------------------------------------->  a fiber for each host:
+ *     (one fiber)   <-------------------------------------  robots.txt; then pause, request, links, by turns
  *                        the page, with its links
  *
- * The frontier alone knows which URLs were seen, and which wait.  Its callbacks never overlap, so all that needs no lock.  A page
- * goes to the series of its host and comes back through channels, and belongs to the side that has it.
+ * The frontier alone knows which URLs were seen, and which wait, so all that needs no lock.  A page goes to the fiber of its host
+ * and comes back through channels, and belongs to the side that has it.
  *
  * A host is a scheme, a name and a port, as robots.txt sees it.  It gets one request at a time, and a pause after each: its own
  * Crawl-delay, or that of -p (1 s).
@@ -340,7 +340,7 @@ struct host {
         struct page *first, **last;
         bool is_busy;
 
-        /* Its series'. */
+        /* Its fiber's. */
         struct robots robots;
         weir_nsec pause, free_at; /* no request before that */
         struct page *page;        /* that is being got */
@@ -400,20 +400,6 @@ static struct page *page_new(weir_url *url, struct host *host, unsigned depth)
 
 /* -- a host: robots.txt, then page after page -- */
 
-static void go_on(struct host *host, weir_series *series);
-
-/* A request, when the pause is over. */
-static void push_request(struct host *host, weir_series *series, const char *url, weir_task_fn *done, unsigned redirects)
-{
-        weir_nsec wait = host->free_at - weir_now();
-        weir_task *get = weir_client_request_new(host->crawler->client, "GET", url, done, host);
-
-        weir_http_request_set_redirects(get, redirects);
-        if (wait > 0)
-                weir_series_push(series, weir_timer_new(wait, NULL, NULL));
-        weir_series_push(series, get);
-}
-
 /* A host that says "not now" is not asked before it wants to be. */
 static void note_end(struct host *host, const weir_task *get)
 {
@@ -423,9 +409,23 @@ static void note_end(struct host *host, const weir_task *get)
         host->free_at = weir_now() + (later > host->pause ? later : host->pause);
 }
 
-static void take_robots(weir_task *get, void *context)
+/* Awaits a request, when the pause is over.  The caller has the task until its next await. */
+static weir_task *ask(struct host *host, const char *url, unsigned redirects)
 {
-        struct host *host = context;
+        weir_nsec wait = host->free_at - weir_now();
+        weir_task *get = weir_client_request_new(host->crawler->client, "GET", url, NULL, NULL);
+
+        weir_http_request_set_redirects(get, redirects);
+        if (wait > 0)
+                weir_fiber_sleep(wait);
+        weir_await(get);
+        return get;
+}
+
+static void ask_for_robots(struct host *host)
+{
+        weir_url *url = weir_url_resolve(host->root, "/robots.txt", NULL);
+        weir_task *get = ask(host, weir_url_text(url), 5);
         int response = weir_http_response_status(get);
         size_t size = 0;
         const char *text = weir_http_response_body(get, &size);
@@ -438,7 +438,7 @@ static void take_robots(weir_task *get, void *context)
         if (delay >= 0)
                 host->pause = (weir_nsec)((delay < MAX_PAUSE ? delay : MAX_PAUSE) * 1e9);
         note_end(host, get);
-        go_on(host, weir_series_of(get));
+        weir_url_free(url);
 }
 
 static void add_link(const char *link, size_t size, bool is_base, void *context)
@@ -472,54 +472,36 @@ static void take_links(struct host *host, const weir_task *get)
         host->base = NULL;
 }
 
-static void give_back(struct host *host, weir_series *series)
+static void ask_for_page(struct host *host, struct page *page)
 {
-        weir_series_push(series, weir_channel_send_new(host->crawler->found, host->page, NULL, NULL));
-        go_on(host, series);
-}
-
-static void take_response(weir_task *get, void *context)
-{
-        struct host *host = context;
-        struct page *page = host->page;
+        weir_task *get = ask(host, weir_url_text(page->url), 0);
+        int status = weir_task_status(get);
 
         page->response = weir_http_response_status(get);
-        if (weir_task_status(get))
-                page->problem = strdup(weir_http_problem(get) ? weir_http_problem(get) : weir_strerror(weir_task_status(get)));
+        if (status)
+                page->problem = strdup(weir_http_problem(get) ? weir_http_problem(get) : weir_strerror(status));
         else
                 take_links(host, get);
         note_end(host, get);
-        give_back(host, weir_series_of(get));
 }
 
-static void take_page(weir_task *receive, void *context)
+static int visit(void *context)
 {
         struct host *host = context;
-        weir_series *series = weir_series_of(receive);
+        void *page;
+        int err;
 
-        if (weir_task_status(receive))
-                return; /* there are no more */
-        host->page = weir_channel_take_message(receive);
-        host->page->is_forbidden = !robots_allow(&host->robots, weir_url_target(host->page->url));
-        if (host->page->is_forbidden)
-                give_back(host, series);
-        else
-                push_request(host, series, weir_url_text(host->page->url), take_response, 0);
-}
-
-static void go_on(struct host *host, weir_series *series)
-{
-        weir_series_push(series, weir_channel_receive_new(host->pages, take_page, host));
-}
-
-static weir_series *new_host_series(struct host *host)
-{
-        weir_series *series = weir_series_new(NULL, NULL);
-        weir_url *robots = weir_url_resolve(host->root, "/robots.txt", NULL);
-
-        push_request(host, series, weir_url_text(robots), take_robots, 5);
-        weir_url_free(robots);
-        return series;
+        ask_for_robots(host);
+        while (!(err = weir_fiber_receive(host->pages, &page))) {
+                host->page = page;
+                host->page->is_forbidden = !robots_allow(&host->robots, weir_url_target(host->page->url));
+                if (!host->page->is_forbidden)
+                        ask_for_page(host, host->page);
+                err = weir_fiber_send(host->crawler->found, page);
+                if (err)
+                        return err;
+        }
+        return err == -EPIPE ? 0 : err; /* there are no more */
 }
 
 /* -- the frontier -- */
@@ -577,15 +559,9 @@ static void print(const struct page *page)
         fflush(stdout);
 }
 
-static void wait_for_page(struct crawler *crawler, weir_series *series);
-
-static void take_found(weir_task *receive, void *context)
+static void take_found(struct crawler *crawler, struct page *page)
 {
-        struct crawler *crawler = context;
-
-        if (weir_task_status(receive))
-                return;
-        struct page *page = weir_channel_take_message(receive), *links = NULL;
+        struct page *links = NULL;
 
         print(page);
         page->host->is_busy = false;
@@ -597,25 +573,26 @@ static void take_found(weir_task *receive, void *context)
         }
         for (struct page *link; (link = links); add_page(crawler, link))
                 links = link->next;
+}
+
+static int explore(void *context)
+{
+        struct crawler *crawler = context;
+        int err = 0;
+
         hand_out(crawler);
-        wait_for_page(crawler, weir_series_of(receive));
-}
+        while (crawler->busy && !err) {
+                void *page;
 
-static void wait_for_page(struct crawler *crawler, weir_series *series)
-{
-        if (crawler->busy)
-                weir_series_push(series, weir_channel_receive_new(crawler->found, take_found, crawler));
-        else
-                for (size_t i = 0; i < crawler->host_count; i++)
-                        weir_channel_close(crawler->hosts[i].pages);
-}
-
-static void begin(weir_task *task, void *context)
-{
-        if (weir_task_status(task))
-                return;
-        hand_out(context);
-        wait_for_page(context, weir_series_of(task));
+                err = weir_fiber_receive(crawler->found, &page);
+                if (!err) {
+                        take_found(crawler, page);
+                        hand_out(crawler);
+                }
+        }
+        for (size_t i = 0; i < crawler->host_count; i++)
+                weir_channel_close(crawler->hosts[i].pages);
+        return err;
 }
 
 /* -- all of it -- */
@@ -668,9 +645,9 @@ static weir_task *crawl_new(struct crawler *crawler)
 {
         weir_task *all = weir_parallel_new(NULL, NULL);
 
-        weir_parallel_add(all, weir_empty_new(begin, crawler));
+        weir_parallel_add(all, weir_fiber_new(explore, NULL, crawler));
         for (size_t i = 0; i < crawler->host_count; i++)
-                weir_parallel_add_series(all, new_host_series(&crawler->hosts[i]));
+                weir_parallel_add(all, weir_fiber_new(visit, NULL, &crawler->hosts[i]));
         return all;
 }
 
