@@ -50,6 +50,7 @@ static const struct {
         {-ENXIO, "nobody has the other end, or there is no such device"},
         {-EINPROGRESS, "it goes on: this is a tick, not the end"},
         {-EOVERFLOW, "a number that is out of range"},
+        {-ERANGE, "the function of a fiber has returned more than 0"},
         {-ENOLINK, "a redirect that leads nowhere"},
         {-EREMOTEIO, "the server answers with an error"},
         {-ENOSYS, "the system has not what it needs"},
