@@ -4,13 +4,13 @@
 #include "test/blocking_fixture.h"
 
 /* Not inline: the worker is another one after each await. */
-static __attribute__((noinline, noclone)) void
+static WEIR_TEST_OUTLINE void
 lose_poller(void)
 {
         weir_test_lose_poller();
 }
 
-static __attribute__((noinline, noclone)) void
+static WEIR_TEST_OUTLINE void
 block(void)
 {
         CU_ASSERT_EQUAL(weir_blocking_begin(), 0);
@@ -18,7 +18,7 @@ block(void)
         weir_blocking_end();
 }
 
-static __attribute__((noinline, noclone)) void
+static WEIR_TEST_OUTLINE void
 begin_to_block(void)
 {
         weir_blocking_begin();
@@ -167,7 +167,7 @@ an_announcement_ends_with_the_function(void)
 /* Others go on meanwhile. */
 static _Atomic bool has_slept;
 
-static __attribute__((noinline, noclone)) void
+static WEIR_TEST_OUTLINE void
 wait_for_the_other(void)
 {
         CU_ASSERT_EQUAL(weir_blocking_begin(), 0);

@@ -4,6 +4,13 @@
 
 #include "test/fixture.h"
 
+/* A function that is called as it is written.  clang makes no copies of functions, and does not know the second attribute. */
+#if defined(__clang__)
+#define WEIR_TEST_OUTLINE __attribute__((noinline))
+#else
+#define WEIR_TEST_OUTLINE __attribute__((noinline, noclone))
+#endif
+
 /* Runs a function as a fiber on the virtual clock, to its end.  Returns its status. */
 static inline int
 weir_test_run_fiber(weir_fiber_fn *function, void *context)

@@ -420,13 +420,13 @@ a_dump_and_a_trace_see_them(void)
 static _Atomic unsigned moved, wrong;
 
 /* A compiler must not keep what these two return: the C library declares its functions as if the thread stayed the same. */
-static __attribute__((noinline, noclone)) int
+static WEIR_TEST_OUTLINE int
 errno_here(void)
 {
         return *__errno_location();
 }
 
-static __attribute__((noinline, noclone)) long
+static WEIR_TEST_OUTLINE long
 thread_here(void)
 {
         return syscall(SYS_gettid);
