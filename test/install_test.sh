@@ -27,10 +27,13 @@ make_install PREFIX="$work/first"
 mv "$work/first" "$work/installed"
 prefix=$work/installed
 [ -e "$prefix/include/weir/weir.h" ] || fail "weir/weir.h is not installed"
+[ -e "$prefix/share/weir/weir-gdb.py" ] || fail "weir-gdb.py is not installed"
 foreign=$(find "$prefix/include" -type f ! -path "$prefix/include/weir/*.h")
 [ -z "$foreign" ] || fail "installed beside the public headers: $foreign"
 library=$(find "$prefix" -name libweir.so)
 [ -n "$library" ] || fail "libweir.so is not installed"
+real=$(readlink -f "$library")
+[ -e "$prefix/share/gdb/auto-load$work/first${real#"$prefix"}-gdb.py" ] || fail "gdb would not load weir-gdb.py"
 if grep -rlF -e "$source" -e "$build" "$prefix" --include='*.cmake' --include='*.pc' --include='*.h'; then
         fail "installed files name the tree they were built in"
 fi
