@@ -384,16 +384,10 @@ is_next_known(const struct weir_series *series)
         return series->taken && !can_end_early(first_taken(series)) && !ring_of(&series->front) && !cause_to_end(series);
 }
 
-/* The series is FED or ENDED.  Returns whether a task is queued; if none is, it is fed, and may be gone.  Sets *ends when
- * weir__series_forget has ended it. */
-static __attribute__((noinline)) bool
-has_queued_task(struct weir_series *series, bool *ends)
+static __attribute__((cold, noinline)) void
+feed(struct weir_series *series)
 {
-        *ends = series->state == WEIR__SERIES_ENDED;
-        if (*ends || weir__series_has_queued(series))
-                return !*ends;
         ((const struct weir__series_ops *)series->work.ops)->feed(series);
-        return false;
 }
 
 /* Takes the next task, and makes it the current one if it must be started and can be cancelled.  Sets *cause when it
@@ -403,8 +397,15 @@ take_next(struct weir_series *series, int *cause, bool *ends)
 {
         if (is_next_known(series))
                 return pop_taken(series);
-        if (series->state >= WEIR__SERIES_FED && !has_queued_task(series, ends))
-                return NULL;
+        if (series->state >= WEIR__SERIES_FED) {
+                *ends = series->state == WEIR__SERIES_ENDED; /* which weir__series_forget has written */
+                if (*ends)
+                        return NULL;
+                if (!weir__series_has_queued(series)) {
+                        feed(series);
+                        return NULL;
+                }
+        }
         weir__lock(&series->lock);
         *cause = cause_to_end(series);
         take_some(series);
@@ -446,18 +447,10 @@ weir__series_go_on(struct weir_series *series)
 void
 weir__series_end_fed(struct weir_series *series)
 {
-        bool ends = false;
-
         weir__lock(&series->lock);
-        bool is_empty = !weir__series_has_queued(series);
         series->state = WEIR__SERIES_RUNNING;
-        if (is_empty)
-                ends = become_ended(series, cause_to_end(series));
         weir__unlock(&series->lock);
-        if (!is_empty)
-                weir__series_go_on(series);
-        else if (ends)
-                end_series(series);
+        weir__series_go_on(series);
 }
 
 /* Takes the first task, unless there is none or the series ends early.  With the lock held. */

@@ -226,9 +226,23 @@ weir__series_descent_end(void)
         atomic_fetch_sub_explicit(&weir__series_descents, 1, memory_order_release);
 }
 
-/* The cause of the series or of the nearest one around it that has one.  0: none.  The limit of an await is no cause for what
- * runs beside that. */
-int weir__series_nearest_cause(const struct weir_series *series);
+/* The same for one that is apart: a shield has none, and the limit of an await is no cause for what runs beside that. */
+int weir__series_cause_of_apart(const struct weir_series *series) __attribute__((cold, noinline));
+
+/* The cause of the nearest series around it that has one.  0: none.  There is one around it. */
+static inline int
+weir__series_cause_around(const struct weir_series *series)
+{
+        int cause;
+
+        do {
+                if (__builtin_expect(series->is_apart, 0))
+                        return weir__series_cause_of_apart(series);
+                series = series->parent;
+                cause = atomic_load_explicit(&series->cause, memory_order_acquire);
+        } while (!cause && series->parent);
+        return cause;
+}
 
 /* What all within the series see of its cause, or of the nearest one around it: a negative errno.  0: there is none.  It
  * looks at those around it only while an early end is on its way down.  Inside the series, or under its lock. */
@@ -240,7 +254,7 @@ weir__series_effective_cause(const struct weir_series *series)
 
         if (!cause && (!descents || !series->parent))
                 return 0;
-        return weir__cause_within(cause ? cause : weir__series_nearest_cause(series));
+        return weir__cause_within(cause ? cause : weir__series_cause_around(series));
 }
 
 /* The series is within `parent` from now on, and has the cause of that, if it has one.  Under its lock. */
@@ -326,6 +340,15 @@ unsigned weir__series_behind(const struct weir_series *series, unsigned most);
 
 /* Its result for a combinator or a waiting thread: its failure, if it has failed; the status of its first task if
  * `result_of` says so, else its own.  If that is 0, the status of its last task, if `result_of` says so. */
-int weir__series_result(const struct weir_series *series);
+static inline int
+weir__series_result(const struct weir_series *series)
+{
+        int cause = atomic_load_explicit(&series->cause, memory_order_relaxed);
+        int result = series->has_result && cause <= 0 ? series->result : weir__cause_status(cause);
+
+        if (!result)
+                result = series->poison;
+        return result ? result : series->result;
+}
 
 #endif

@@ -19,32 +19,17 @@
 
 _Atomic unsigned weir__series_descents;
 
-/* Of those around it, of which there is one. */
-static int
-cause_around(const struct weir_series *series)
+int
+weir__series_cause_of_apart(const struct weir_series *series)
 {
         const struct weir_series *parent = series->parent;
 
         if (series->is_shield)
                 return 0;
         int cause = atomic_load_explicit(&parent->cause, memory_order_acquire);
-        if (series->is_apart && cause == WEIR__CAUSE_OF_AWAIT) /* the limit is of what the fiber awaits, and not of its groups */
-                return parent->parent ? cause_around(parent) : 0;
-        return weir__series_nearest_cause(parent);
-}
-
-int
-weir__series_nearest_cause(const struct weir_series *series)
-{
-        int cause = atomic_load_explicit(&series->cause, memory_order_acquire);
-
-        while (!cause && series->parent) {
-                if (__builtin_expect(series->is_apart, 0))
-                        return cause_around(series);
-                series = series->parent;
-                cause = atomic_load_explicit(&series->cause, memory_order_acquire);
-        }
-        return cause;
+        if (cause == WEIR__CAUSE_OF_AWAIT) /* of what the fiber awaits, and not of its groups */
+                cause = 0;
+        return cause || !parent->parent ? cause : weir__series_cause_around(parent);
 }
 
 /* The descent begins before the series has its cause: a thread that sees the cause, and asks a series within, gets it, too. */
@@ -58,11 +43,32 @@ end_with(struct weir_series *series, int cause)
         if (descends)
                 weir__series_descent_begin();
         weir__series_set_cause(series, cause);
-        if (weir__series_is_fed(series))
-                ((const struct weir__series_ops *)series->work.ops)->has_cause(series);
         struct weir_task *ended = ops && ops->end_early ? ops->end_early(current) : NULL; /* its walk is a descent of its own */
         if (descends)
                 weir__series_descent_end();
+        return ended;
+}
+
+static struct weir_task *
+give_cause(struct weir_series *series, int cause, bool *given)
+{
+        int inherited = weir__series_effective_cause(series);
+
+        *given = !inherited;
+        return end_with(series, inherited ? inherited : cause);
+}
+
+/* The series of a fiber, whose groups end early, too.  The cause that one await has makes room.  Or it has ended. */
+static __attribute__((cold, noinline)) struct weir_task *
+end_fed(struct weir_series *series, int cause, bool *given)
+{
+        int present = atomic_load_explicit(&series->cause, memory_order_relaxed);
+
+        if (series->state == WEIR__SERIES_ENDED || (present && present != WEIR__CAUSE_OF_AWAIT))
+                return NULL;
+        atomic_store_explicit(&series->cause, 0, memory_order_relaxed);
+        struct weir_task *ended = give_cause(series, cause, given);
+        ((const struct weir__series_ops *)series->work.ops)->has_cause(series);
         return ended;
 }
 
@@ -70,16 +76,10 @@ end_with(struct weir_series *series, int cause)
 struct weir_task *
 weir__series_end_early_locked(struct weir_series *series, int cause, bool *given)
 {
-        int present = atomic_load_explicit(&series->cause, memory_order_relaxed);
-
-        if (__builtin_expect(present == WEIR__CAUSE_OF_AWAIT, 0)) /* makes room */
-                atomic_store_explicit(&series->cause, present = 0, memory_order_relaxed);
-        int inherited = weir__series_effective_cause(series);
         *given = false;
-        if (series->state == WEIR__SERIES_ENDED || present)
-                return NULL;
-        *given = !inherited;
-        return end_with(series, inherited ? inherited : cause);
+        if (series->state >= WEIR__SERIES_FED)
+                return end_fed(series, cause, given);
+        return atomic_load_explicit(&series->cause, memory_order_relaxed) ? NULL : give_cause(series, cause, given);
 }
 
 bool
@@ -189,16 +189,4 @@ weir_series_cause(const weir_series *series)
         case -ESHUTDOWN: return WEIR_CAUSE_SHUT_DOWN;
         default: return WEIR_CAUSE_CANCELLED;
         }
-}
-
-/* Without the lock: nobody changes any of it after the end. */
-int
-weir__series_result(const struct weir_series *series)
-{
-        int cause = atomic_load_explicit(&series->cause, memory_order_relaxed);
-        int result = series->has_result && cause <= 0 ? series->result : weir__cause_status(cause);
-
-        if (!result)
-                result = series->poison;
-        return result ? result : series->result;
 }
