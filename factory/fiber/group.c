@@ -255,7 +255,7 @@ weir_group_open(void)
         }
         group->fiber = fiber;
         weir__series_around_init(&group->within);
-        group->within.is_apart = true;
+        group->within.index = WEIR__INDEX_APART;
         weir__lock(&fiber->scope->lock); /* a cancel that comes now finds the group, or the group finds its cause */
         weir__series_enter(&group->within, fiber->scope);
         weir__lock(&fiber->lock);

@@ -110,7 +110,7 @@ make_shield(struct weir__fiber *fiber)
         shield->work.ops = fiber->inner.work.ops;
         shield->owner = fiber;
         shield->state = WEIR__SERIES_FED;
-        shield->is_apart = shield->is_shield = true;
+        shield->index = WEIR__INDEX_SHIELD;
         shield->parent = &fiber->inner;
         shield->granularity = fiber->inner.granularity;
         return shield;

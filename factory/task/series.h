@@ -58,6 +58,11 @@ enum weir__series_result {
         WEIR__RESULT_NEXT,    /* that of its next task; FIRST from then on */
 };
 
+/* The index of a series whose parent is a fiber's, and which has not all causes of it: a group, and a shield, which has none and
+ * no deadline.  The byte with the bits would not do: those within read this without a lock. */
+#define WEIR__INDEX_APART  (UINT32_MAX - 1)
+#define WEIR__INDEX_SHIELD UINT32_MAX
+
 /* A series has two lines of a cache.  A ring of tasks is given by its newest one: each task leads to the next newer
  * one, and the newest to the oldest. */
 struct weir_series {
@@ -67,7 +72,8 @@ struct weir_series {
         weir_series_fn *done;
         void *owner;
         uint32_t granularity;  /* ns, of the deadlines of its timers; 0: exact */
-        uint32_t index;        /* among those of its owner; of a root its handle in the registry, 0: none */
+        uint32_t index;        /* among those of its owner, or WEIR__INDEX_APART and above; of a root its handle in the
+                                  registry, 0: none */
         uint32_t started;      /* about when (factory/task/live.h) */
         uint8_t poller;        /* the index of the one that its steps are delivered to */
         uint8_t result_of : 2; /* enum weir__series_result */
@@ -78,8 +84,6 @@ struct weir_series {
         bool stops_on_failure : 1;
 
         bool is_part : 1;   /* it lies in a larger block; constant */
-        bool is_apart : 1;  /* not all causes of its parent, a fiber's, are its own: it is a shield, or a group.  Constant */
-        bool is_shield : 1; /* and it has none of them, and no deadline; constant */
 
         /* Owned by the thread that makes its steps. */
         bool has_result; /* `result` does not change any more */
@@ -236,7 +240,7 @@ weir__series_cause_around(const struct weir_series *series)
         int cause;
 
         do {
-                if (__builtin_expect(series->is_apart, 0))
+                if (__builtin_expect(series->index >= WEIR__INDEX_APART, 0))
                         return weir__series_cause_of_apart(series);
                 series = series->parent;
                 cause = atomic_load_explicit(&series->cause, memory_order_acquire);
