@@ -538,6 +538,12 @@ interleave_syscall(long number, ...)
 
         if (number == SYS_membarrier)
                 return 0; /* all that happens here is in one order */
+#ifdef SYS_arch_prctl
+        if (number == SYS_arch_prctl) { /* shadow stacks: the kernel does not know them */
+                errno = EINVAL;
+                return -1;
+        }
+#endif
         if (number != SYS_futex || !self)
                 interleave_fail("system call %ld is not known here", number);
         va_start(arguments, number);

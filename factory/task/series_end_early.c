@@ -32,7 +32,8 @@ weir__series_cause_of_apart(const struct weir_series *series)
         return cause || !parent->parent ? cause : weir__series_cause_around(parent);
 }
 
-/* The descent begins before the series has its cause: a thread that sees the cause, and asks a series within, gets it, too. */
+/* The descent begins before the series has its cause: a thread that sees the cause, and asks a series within, gets it, too.  It
+ * has none, or that of an await, which is replaced by one write: a thread that looks without the lock finds one of the two. */
 static struct weir_task *
 end_with(struct weir_series *series, int cause)
 {
@@ -42,23 +43,14 @@ end_with(struct weir_series *series, int cause)
 
         if (descends)
                 weir__series_descent_begin();
-        weir__series_set_cause(series, cause);
+        atomic_store_explicit(&series->cause, cause, memory_order_release);
         struct weir_task *ended = ops && ops->end_early ? ops->end_early(current) : NULL; /* its walk is a descent of its own */
         if (descends)
                 weir__series_descent_end();
         return ended;
 }
 
-static struct weir_task *
-give_cause(struct weir_series *series, int cause, bool *given)
-{
-        int inherited = weir__series_effective_cause(series);
-
-        *given = !inherited;
-        return end_with(series, inherited ? inherited : cause);
-}
-
-/* The series of a fiber, whose groups end early, too.  The cause that one await has makes room.  Or it has ended. */
+/* The series of a fiber, whose groups end early, too.  The cause that one await has is replaced.  Or it has ended. */
 static __attribute__((cold, noinline)) struct weir_task *
 end_fed(struct weir_series *series, int cause, bool *given)
 {
@@ -66,8 +58,11 @@ end_fed(struct weir_series *series, int cause, bool *given)
 
         if (series->state == WEIR__SERIES_ENDED || (present && present != WEIR__CAUSE_OF_AWAIT))
                 return NULL;
-        atomic_store_explicit(&series->cause, 0, memory_order_relaxed);
-        struct weir_task *ended = give_cause(series, cause, given);
+        int inherited = !present         ? weir__series_effective_cause(series)
+                        : series->parent ? weir__cause_within(weir__series_cause_around(series))
+                                         : 0;
+        *given = !inherited;
+        struct weir_task *ended = end_with(series, inherited ? inherited : cause);
         ((const struct weir__series_ops *)series->work.ops)->has_cause(series);
         return ended;
 }
@@ -79,7 +74,11 @@ weir__series_end_early_locked(struct weir_series *series, int cause, bool *given
         *given = false;
         if (series->state >= WEIR__SERIES_FED)
                 return end_fed(series, cause, given);
-        return atomic_load_explicit(&series->cause, memory_order_relaxed) ? NULL : give_cause(series, cause, given);
+        if (atomic_load_explicit(&series->cause, memory_order_relaxed))
+                return NULL;
+        int inherited = weir__series_effective_cause(series);
+        *given = !inherited;
+        return end_with(series, inherited ? inherited : cause);
 }
 
 bool
