@@ -27,9 +27,11 @@ limit_comes(weir_task *timer, void *context)
         struct weir__fiber *fiber = scope->state == WEIR__SERIES_FED ? scope->owner : NULL;
         if (fiber && fiber->limit == timer) {
                 fiber->limit = NULL;
-                weir__series_set_cause(scope, WEIR__CAUSE_OF_AWAIT);
-                if (scope->current)
-                        ended = weir__task_ops(scope->current)->end_early(scope->current);
+                if (!weir__series_effective_cause(scope)) { /* else an early end of the fiber comes down, or was here */
+                        weir__series_set_cause(scope, WEIR__CAUSE_OF_AWAIT);
+                        if (scope->current)
+                                ended = weir__task_ops(scope->current)->end_early(scope->current);
+                }
         }
         weir__unlock(&scope->lock);
         weir__task_deliver_home(ended);
@@ -91,8 +93,11 @@ weir_await_within(weir_task *task, weir_nsec limit)
         if (failed)
                 return weir__fiber_refuse(fiber, task, failed);
         weir_timer_id id = begin_limit(fiber, limit, &failed);
-        if (failed)
-                return weir__fiber_refuse(fiber, task, failed);
+        if (failed) { /* a shutdown refuses the timer, also of a fiber that was cancelled before */
+                int cause = weir__fiber_cause(fiber);
+
+                return weir__fiber_refuse(fiber, task, cause ? cause : failed);
+        }
         int status = weir__fiber_await(fiber, task, WEIR__FIBER_AT);
         end_limit(fiber, id);
         return status;
