@@ -1,0 +1,328 @@
+/* group.pml: a group of a fiber: its children, its early end, its join (docs/decisions/540-fibers.md; factory/fiber/group.c).
+ *
+ *   Fiber     opens the group, starts two children, one after the other, and closes it: it goes on when no child is left and no
+ *             walk is on its way, and frees it
+ *   Child     of each: looks for a cause when it is launched; ends by itself at any time, well or not, or is ended early
+ *   Walker    runs the walk, a place at a time
+ *   Cancel    an early end of the fiber, which finds the group among those that are open, at any time
+ *
+ * The group may stop at its first failure.  A place is used once.  What is under the lock of the fiber is one step.
+ *
+ * A MUTANT_* breaks one rule.  Each of them must be found guilty: README.md explains the interleavings. */
+
+#define CHILDREN 2
+
+/* The group. */
+bool is_open;            /* the fiber has it in its list */
+bool child[CHILDREN];    /* the places */
+byte count;              /* that are in use */
+byte left;
+bool stops_on_failure;   /* constant */
+bool is_ending, is_walking, is_joined;
+bool has_cause;          /* of the series around the children */
+byte walked;
+bool walk_ready;         /* delivered */
+bool freed;
+
+/* The children. */
+byte references[CHILDREN];
+bool launched[CHILDREN], ended_early[CHILDREN];
+bool refused[CHILDREN];
+
+/* The fiber. */
+bool own_ready;          /* its next stretch is delivered */
+bool on_stack = true;
+
+/* For judging only. */
+bool delivered;          /* it was, once */
+bool walk_over;
+bool is_over;            /* the fiber is */
+
+#define touch() assert(!freed)
+
+inline unref(number)
+{
+        d_step { assert(references[number] > 0); references[number]-- }
+}
+
+inline deliver_own()
+{
+        d_step {
+                assert(!delivered && !on_stack);
+                own_ready = true;
+                delivered = true
+        };
+        goes_on = false
+}
+
+inline deliver_walk()
+{
+        d_step {
+                touch();
+                assert(!walk_ready);
+                walk_ready = true
+        };
+        walks = false
+}
+
+#ifdef MUTANT_WALK_UNLOOKED
+#define IS_OVER (is_joined && left == 0)
+#elif defined(MUTANT_CHILDREN_UNLOOKED)
+#define IS_OVER (is_joined && !is_walking)
+#else
+#define IS_OVER (is_joined && left == 0 && !is_walking)
+#endif
+
+/* Sets `goes_on`.  Under the lock. */
+inline look_whether_over()
+{
+        goes_on = IS_OVER;
+        is_joined = is_joined && !goes_on
+}
+
+/* Sets `walks`.  Under the lock. */
+inline begin_to_end()
+{
+        if
+#ifdef MUTANT_TWO_WALKS
+        :: true ->
+#else
+        :: !is_ending ->
+#endif
+                is_ending = true;
+                has_cause = true;
+#ifdef MUTANT_WALK_OF_NOTHING
+                walks = true;
+#else
+                walks = (left > 0);
+                is_walking = walks;
+#endif
+                walk_over = !walks
+        :: else
+        fi
+}
+
+proctype Child(byte number)
+{
+        bool walks, goes_on, fails;
+
+        if
+        :: launched[number]
+        :: refused[number] -> goto out
+        fi;
+        d_step { /* under the lock of its series */
+                assert(references[number] > 0);
+                if
+#ifndef MUTANT_LAUNCHED_UNLOOKED
+                :: has_cause -> ended_early[number] = true
+#endif
+                :: else
+                fi
+        };
+        if
+        :: ended_early[number]
+        :: d_step { !ended_early[number] -> assert(!walk_over); fails = true } /* else it would be left pending */
+        :: d_step { !ended_early[number] -> assert(!walk_over) }
+        fi;
+#ifdef MUTANT_LEFT_UNLOCKED
+        d_step { touch(); goes_on = (is_joined && left == 1 && !is_walking) };
+#endif
+        d_step {
+                touch();
+                child[number] = false;
+                left--;
+                if
+                :: fails && stops_on_failure -> begin_to_end()
+                :: else
+                fi
+#ifndef MUTANT_LEFT_UNLOCKED
+                ;
+                look_whether_over()
+#endif
+        };
+        if
+        :: walks -> deliver_walk()
+        :: !walks && goes_on -> deliver_own()
+        :: else
+        fi;
+        unref(number);
+out:
+        skip
+}
+
+/* The place that the walk is at. */
+inline take_child()
+{
+        d_step {
+                touch();
+                taken = CHILDREN;
+                if
+                :: walked < count ->
+                        if
+                        :: child[walked] ->
+                                taken = walked;
+                                assert(references[taken] > 0);
+#ifndef MUTANT_CHILD_UNREFERENCED
+                                references[taken]++
+#endif
+                        :: else
+                        fi;
+                        walked++
+                :: else
+                fi;
+                more = (walked < count)
+        }
+}
+
+proctype Walker()
+{
+        byte taken;
+        bool more, goes_on;
+
+        do
+        :: d_step { walk_ready -> walk_ready = false; more = true };
+           do
+           :: more ->
+                take_child();
+                if
+                :: taken < CHILDREN ->
+                        d_step { assert(references[taken] > 0); ended_early[taken] = true };
+#ifndef MUTANT_CHILD_UNREFERENCED
+                        unref(taken)
+#endif
+                :: else
+                fi
+           :: else -> break
+           od;
+           taken = 0;
+           d_step {
+                touch();
+                is_walking = false;
+                walk_over = true;
+#ifdef MUTANT_WALK_GOES_ON_NEVER
+                skip
+#else
+                look_whether_over()
+#endif
+           };
+           if
+           :: goes_on -> deliver_own()
+           :: else
+           fi
+        :: is_over && !walk_ready -> break
+        od
+}
+
+proctype Cancel()
+{
+        bool walks;
+
+        d_step {
+                if
+                :: is_open -> touch(); begin_to_end()
+                :: else
+                fi
+        };
+        if
+        :: walks -> deliver_walk()
+        :: else
+        fi
+}
+
+inline launch()
+{
+        launched[number] = true
+}
+
+inline add()
+{
+        d_step {
+                touch();
+                child[number] = true;
+                count++;
+                left++
+        }
+}
+
+inline start_children()
+{
+        do
+        :: number < CHILDREN ->
+                if
+                :: has_cause -> refused[number] = true
+                :: !has_cause ->
+                        references[number] = 1;
+#ifdef MUTANT_LAUNCHED_FIRST
+                        launch();
+                        add()
+#else
+                        add();
+                        launch()
+#endif
+                fi;
+                number++
+        :: else -> break
+        od;
+        number = 0
+}
+
+/* Behind the switch, on the worker's stack. */
+inline join()
+{
+#ifdef MUTANT_JOINED_UNLOCKED
+        d_step { touch(); goes_on = (left == 0 && !is_walking) };
+        is_joined = !goes_on;
+#else
+        d_step { touch(); is_joined = true; look_whether_over() };
+#endif
+        if
+        :: goes_on -> deliver_own()
+        :: else
+        fi
+}
+
+proctype Fiber()
+{
+        byte number;
+        bool goes_on, is_busy;
+
+        is_open = true;
+        start_children();
+        d_step { touch(); is_busy = (left > 0 || is_walking) };
+        if
+        :: is_busy ->
+#ifdef MUTANT_JOINED_ON_THE_STACK
+                join();
+                on_stack = false;
+#else
+                on_stack = false;
+                join();
+#endif
+                d_step { own_ready -> own_ready = false; on_stack = true }
+        :: else
+        fi;
+        d_step {
+                is_open = false;
+                assert(!is_walking && !walk_ready && left == 0 && !child[0] && !child[1]);
+                assert(!is_ending || walk_over);
+                freed = true
+        };
+        is_over = true
+}
+
+init
+{
+        atomic {
+                if
+                :: stops_on_failure = true
+                :: stops_on_failure = false
+                fi;
+                run Fiber();
+                run Child(0);
+                run Child(1);
+                run Walker();
+                run Cancel()
+        };
+        _nr_pr == 1;
+        assert(freed && references[0] == 0 && references[1] == 0)
+}
