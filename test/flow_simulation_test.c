@@ -8,6 +8,7 @@
  *   - Nothing begins with status 0 if there is such a reason, and nothing ends with that of a reason if there is none.
  *   - Combinators end after their children, tasks of a series one after the other, nodes after their predecessors.
  *   - Timers and deadlines come exactly at their instants.
+ *   - An await returns the status of its task.  One that begins behind a reason to end early returns that, at once.
  *
  *     build/test/flow_simulation_test SEED [LIVES]     goes on from that seed
  *
@@ -24,10 +25,10 @@
 #define ITEMS 8192
 #define LINES 4096
 
-enum kind { TIMER, EMPTY, FUNCTION, FAILING, PARALLEL, RACE, GRAPH, MODULE, DYNAMIC, REPEATER, RETRY, KINDS };
+enum kind { TIMER, EMPTY, FUNCTION, FAILING, PARALLEL, RACE, GRAPH, MODULE, DYNAMIC, REPEATER, RETRY, FIBER, KINDS };
 
 static const char *const kind_names[KINDS] = {"timer", "empty",  "function", "failing",  "parallel", "race",
-                                              "graph", "module", "dynamic",  "repeater", "retry"};
+                                              "graph", "module", "dynamic",  "repeater", "retry",    "fiber"};
 
 /* A series. */
 struct line {
@@ -54,6 +55,7 @@ struct item {
         bool called, freed, dismissed, fails, made;
         bool won; /* a race */
         int status;
+        int result; /* of a fiber's function */
         weir_nsec after, born, ended, won_at;
         weir_nsec limit;                  /* the instant at which a timeout around it ends it */
         unsigned live;                    /* children, and lines, that have not ended */
@@ -257,6 +259,7 @@ own_status(const struct item *item)
         case DYNAMIC:
         case REPEATER:
         case RETRY: return item->last_made ? item->last_made->status : 0;
+        case FIBER: return item->result;
         case FAILING:
         case PARALLEL:
         case GRAPH:
@@ -515,6 +518,66 @@ make_retry(struct item *item)
         return weir_retry_new(&config, make_one, called, item);
 }
 
+/* -- fibers -- */
+
+/* On the stack of the fiber.  The turn is left while it awaits. */
+static void
+check_await(const struct item *fiber, weir_nsec began, bool must, int status, int own)
+{
+        note((uint64_t)status);
+        if (must && (status == 0 || weir_now() != began))
+                differs(fiber, "an await returned %d, %" PRId64 " later, though it had to end early", status, weir_now() - began);
+        if (status != own && !ends_with(fiber, status, false))
+                differs(fiber, "an await returned %d, not %d", status, own);
+}
+
+static int
+await_another(struct item *fiber)
+{
+        weir_nsec limit = one_in(3) ? 1 + (weir_nsec)below(WEIR_SEC(2)) : WEIR_FOREVER, began = weir_now();
+        bool must = ends_early(fiber, true);
+        struct item *item = make_item(fiber, 2);
+
+        item->made = true;
+        item->limit = limit == WEIR_FOREVER ? limit : began + limit;
+        leave_turn();
+        int status = weir_await_within(item->handle, limit);
+        take_turn();
+        if (item->called && status != item->status)
+                differs(fiber, "an await returned %d, and its task ended with %d", status, item->status);
+        check_await(fiber, began, must, status, item->called ? item->status : 0);
+        return status;
+}
+
+static int
+sleep_or_yield(const struct item *fiber)
+{
+        weir_nsec duration = one_in(2) ? 0 : 1 + (weir_nsec)below(WEIR_SEC(1)), began = weir_now();
+        bool must = ends_early(fiber, true);
+
+        leave_turn();
+        int status = duration ? weir_fiber_sleep(duration) : weir_fiber_yield();
+        take_turn();
+        check_await(fiber, began, must, status, 0);
+        if (status == 0 && weir_now() != began + duration && !flows.stopping)
+                differs(fiber, "slept for %" PRId64 ", not %" PRId64, weir_now() - began, duration);
+        return status;
+}
+
+static int
+be_fiber(void *context)
+{
+        struct item *fiber = context;
+        int status = 0;
+
+        take_turn();
+        for (fiber->most = (unsigned)below(5); fiber->rounds < fiber->most && has_room(); fiber->rounds++)
+                status = one_in(3) ? sleep_or_yield(fiber) : await_another(fiber);
+        fiber->result = status;
+        leave_turn();
+        return status;
+}
+
 static weir_task *
 make_handle(struct item *item, unsigned depth)
 {
@@ -528,6 +591,7 @@ make_handle(struct item *item, unsigned depth)
         case GRAPH: return make_graph(item, depth);
         case MODULE: return weir_module_new(make_line(item, depth)->handle, called, item);
         case DYNAMIC: item->most = (unsigned)below(8) > 0; return weir_dynamic_new(make_one, called, item);
+        case FIBER: return weir_fiber_new(be_fiber, called, item);
         case REPEATER: item->most = (unsigned)below(5); return weir_repeater_new(make_one, called, item);
         default: return make_retry(item);
         }
