@@ -97,10 +97,12 @@ call(struct weir__fiber *fiber)
 static inline void
 go_on(struct weir__fiber *fiber)
 {
-        if (__builtin_expect(weir__series_has_queued(fiber->scope), 0))
+        if (__builtin_expect(weir__series_has_queued(fiber->scope), 0)) {
+                weir__fiber_clear_own(fiber); /* else it would count as the next one */
                 weir__series_go_on(fiber->scope);
-        else
+        } else {
                 feed(fiber->scope);
+        }
 }
 
 void

@@ -449,6 +449,7 @@ weir__series_end_fed(struct weir_series *series)
 {
         weir__lock(&series->lock);
         series->state = WEIR__SERIES_RUNNING;
+        series->current = NULL; /* else a task that stays there would count as the next one */
         weir__unlock(&series->lock);
         weir__series_go_on(series);
 }
