@@ -322,6 +322,61 @@ the_rest_of_a_callback_is_a_fiber(void)
         weir_test_end();
 }
 
+/* -- what is pushed into the series of a fiber -- */
+
+static void
+count_call(weir_task *task, void *context)
+{
+        (void)task;
+        ++*(int *)context;
+}
+
+static void
+post_message(weir_task *timer, void *context)
+{
+        (void)timer;
+        CU_ASSERT_EQUAL(weir_channel_post(context, &post_message), 0);
+}
+
+/* Waits at a channel until a message comes. */
+static void
+wait_at_a_channel(weir_channel *channel)
+{
+        void *message;
+
+        CU_ASSERT_EQUAL(weir_task_start(weir_timer_new(WEIR_MSEC(1), post_message, channel)), 0);
+        CU_ASSERT_EQUAL(weir_fiber_receive(channel, &message), 0);
+}
+
+static int
+push_behind_waits(void *context)
+{
+        weir_channel *channel = weir_channel_new(1, NULL);
+        int *calls = context;
+
+        wait_at_a_channel(channel);
+        CU_ASSERT_EQUAL(weir_series_push(weir_fiber_series(), weir_empty_new(count_call, calls)), 0);
+        CU_ASSERT_EQUAL(weir_fiber_yield(), 0);
+        CU_ASSERT_EQUAL(*calls, 1);
+        wait_at_a_channel(channel);
+        CU_ASSERT_EQUAL(weir_series_push(weir_fiber_series(), weir_timer_new(WEIR_MSEC(1), count_call, calls)), 0);
+        wait_at_a_channel(channel);
+        CU_ASSERT_EQUAL(*calls, 2);
+        CU_ASSERT_EQUAL(weir_series_push(weir_fiber_series(), weir_timer_new(WEIR_MSEC(1), count_call, calls)), 0);
+        weir_channel_unref(channel);
+        return 0;
+}
+
+/* The wait at a channel stays the current task: it is no next one. */
+static void
+what_is_pushed_behind_a_wait_runs(void)
+{
+        int calls = 0;
+
+        CU_ASSERT_EQUAL(weir_test_run_fiber(push_behind_waits, &calls), 0);
+        CU_ASSERT_EQUAL(calls, 3);
+}
+
 int
 main(void)
 {
@@ -334,6 +389,7 @@ main(void)
                 WEIR_TEST(in_a_module_or_a_timeout_or_behind_a_semaphore),
                 WEIR_TEST(a_fiber_has_a_series_within_its_series),
                 WEIR_TEST(the_rest_of_a_callback_is_a_fiber),
+                WEIR_TEST(what_is_pushed_behind_a_wait_runs),
         };
 
         return weir_test_main("fiber_flow", tests, sizeof tests / sizeof *tests);

@@ -63,7 +63,8 @@ end_fed(struct weir_series *series, int cause, bool *given)
                                          : 0;
         *given = !inherited;
         struct weir_task *ended = end_with(series, inherited ? inherited : cause);
-        ((const struct weir__series_ops *)series->work.ops)->has_cause(series);
+        if (weir__series_is_fed(series))
+                ((const struct weir__series_ops *)series->work.ops)->has_cause(series);
         return ended;
 }
 
@@ -71,10 +72,12 @@ end_fed(struct weir_series *series, int cause, bool *given)
 struct weir_task *
 weir__series_end_early_locked(struct weir_series *series, int cause, bool *given)
 {
+        int present = atomic_load_explicit(&series->cause, memory_order_relaxed);
+
         *given = false;
-        if (series->state >= WEIR__SERIES_FED)
+        if (series->state >= WEIR__SERIES_FED || present == WEIR__CAUSE_OF_AWAIT)
                 return end_fed(series, cause, given);
-        if (atomic_load_explicit(&series->cause, memory_order_relaxed))
+        if (present)
                 return NULL;
         int inherited = weir__series_effective_cause(series);
         *given = !inherited;
