@@ -50,12 +50,14 @@ end_with(struct weir_series *series, int cause)
         return ended;
 }
 
-/* The series of a fiber, whose groups end early, too.  The cause that one await has is replaced.  Or it has ended. */
+/* The series is one of a fiber, whose groups end early, too; or it has ended, or has a cause, of which that of one await is
+ * replaced. */
 static __attribute__((cold, noinline)) struct weir_task *
-end_fed(struct weir_series *series, int cause, bool *given)
+end_special(struct weir_series *series, int cause, bool *given)
 {
         int present = atomic_load_explicit(&series->cause, memory_order_relaxed);
 
+        *given = false;
         if (series->state == WEIR__SERIES_ENDED || (present && present != WEIR__CAUSE_OF_AWAIT))
                 return NULL;
         int inherited = !present         ? weir__series_effective_cause(series)
@@ -72,13 +74,8 @@ end_fed(struct weir_series *series, int cause, bool *given)
 struct weir_task *
 weir__series_end_early_locked(struct weir_series *series, int cause, bool *given)
 {
-        int present = atomic_load_explicit(&series->cause, memory_order_relaxed);
-
-        *given = false;
-        if (series->state >= WEIR__SERIES_FED || present == WEIR__CAUSE_OF_AWAIT)
-                return end_fed(series, cause, given);
-        if (present)
-                return NULL;
+        if (series->state >= WEIR__SERIES_FED || atomic_load_explicit(&series->cause, memory_order_relaxed))
+                return end_special(series, cause, given);
         int inherited = weir__series_effective_cause(series);
         *given = !inherited;
         return end_with(series, inherited ? inherited : cause);
