@@ -255,7 +255,7 @@ cost_client_prepare_secure(void)
         struct weir_tls_config config = WEIR_TLS_CONFIG_DEFAULT;
         char program[512], command[600];
         ssize_t size = readlink("/proc/self/exe", program, sizeof program - 1);
-        int port;
+        int port = 0;
 
         cost_must(size > 0, "the path of the program");
         snprintf(command, sizeof command, "exec '%.*s' serve", (int)size, program);

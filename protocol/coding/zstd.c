@@ -12,6 +12,7 @@
 #if WEIR_HAS_ZSTD
 #include <errno.h>
 #include <stdbool.h>
+#include <stdint.h>
 #include <stdlib.h>
 
 #include <zstd.h>
@@ -29,6 +30,8 @@ struct zstd {
         struct weir__codec codec; /* the first field */
         ZSTD_DCtx *decoder;       /* NULL: the first frame has not begun */
         int header_left;          /* so many bytes at most of a frame's header are to come */
+        char header[MAX_HEADER];  /* those that have come */
+        uint64_t made;            /* bytes that came out of the frame */
 };
 
 static int
@@ -39,6 +42,7 @@ begin(struct weir__codec *codec, char first)
         if (first != FIRST && (first & ~SKIPPED_LOWEST) != FIRST_SKIPPED)
                 return -EBADMSG;
         zstd->header_left = MAX_HEADER;
+        zstd->made = 0;
         if (zstd->decoder)
                 return 0;
         zstd->decoder = ZSTD_createDCtx();
@@ -58,6 +62,15 @@ failure(size_t result)
         }
 }
 
+/* Whether as much came out of a frame as its header says.  libzstd does not look behind an empty last block. */
+static bool
+has_its_size(const struct zstd *zstd)
+{
+        unsigned long long size = ZSTD_getFrameContentSize(zstd->header, (size_t)(MAX_HEADER - zstd->header_left));
+
+        return size == ZSTD_CONTENTSIZE_UNKNOWN || size == ZSTD_CONTENTSIZE_ERROR || size == zstd->made;
+}
+
 static int
 step(struct weir__codec *codec, const char *data, size_t size, size_t *used, char *out, size_t room, size_t *made)
 {
@@ -66,11 +79,14 @@ step(struct weir__codec *codec, const char *data, size_t size, size_t *used, cha
         ZSTD_outBuffer to = {.dst = out, .size = room};
         size_t result = ZSTD_decompressStream(zstd->decoder, &to, &in);
 
-        if (zstd->header_left > 0)
-                zstd->header_left -= (int)in.pos;
+        if (zstd->header_left > 0 && in.pos > 0)
+                zstd->header[MAX_HEADER - zstd->header_left--] = *data;
+        zstd->made += to.pos;
         *used = in.pos;
         *made = to.pos;
-        return ZSTD_isError(result) ? failure(result) : result == 0 ? WEIR__CODEC_END : 0;
+        if (ZSTD_isError(result))
+                return failure(result);
+        return result > 0 ? 0 : has_its_size(zstd) ? WEIR__CODEC_END : -EBADMSG;
 }
 
 static void
