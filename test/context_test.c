@@ -351,20 +351,24 @@ overflow_by_recursion(struct run *run)
         recurse(&depth);
 }
 
+/* The frame before is looked at, so that no compiler makes a loop of it. */
 static __attribute__((noinline)) int
-use_50_kb(int depth)
+use_50_kb(int depth, volatile char *before)
 {
         volatile char frame[50000];
 
-        frame[0] = (char)depth;
-        return depth < 1000 ? use_50_kb(depth + 1) + frame[0] : frame[0];
+        frame[0] = (char)(depth + before[0]);
+        int sum = depth < 1000 ? use_50_kb(depth + 1, frame) : 0;
+        return sum + frame[0];
 }
 
 static void
 overflow_by_a_large_frame(struct run *run)
 {
+        volatile char none[1] = {0};
+
         run->stack->owner = "parse";
-        use_50_kb(0);
+        use_50_kb(0, none);
 }
 
 static volatile int *volatile nowhere = (volatile int *)8;
