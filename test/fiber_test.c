@@ -1,4 +1,5 @@
 /* test/fiber_test.c: the life of a fiber, its status, its own waits, what is misuse. */
+#include "factory/task/live.h"
 #include "test/fiber_fixture.h"
 
 #include <limits.h>
@@ -400,6 +401,32 @@ a_fiber_does_not_hold_its_worker(void)
         WEIR_TEST_IN_FIBER(wait_as_a_callback_must_not);
 }
 
+/* -- the registry of roots -- */
+
+static int
+sleep_thrice(void *context)
+{
+        (void)context;
+        for (int i = 0; i < 3; i++)
+                CU_ASSERT_EQUAL(weir_fiber_sleep(1), 0);
+        return 0;
+}
+
+/* Since when a root runs is known in units, which begin anew after 417 days: at 0, too, it has one place. */
+static void
+root_has_one_place_at_any_time(void)
+{
+        const weir_nsec anew = INT64_C(1) << (32 + WEIR__LIVE_UNIT_SHIFT);
+
+        weir_test_begin_virtual();
+        CU_ASSERT_EQUAL(weir_task_run(weir_timer_new(anew - weir_now(), NULL, NULL)), 0);
+        CU_ASSERT_EQUAL(weir__live_stamp(), 0);
+        CU_ASSERT_EQUAL(weir_task_start(weir_fiber_new(sleep_thrice, NULL, NULL)), 0);
+        CU_ASSERT_EQUAL(weir_task_run(weir_timer_new(WEIR_MSEC(1), NULL, NULL)), 0);
+        CU_ASSERT_EQUAL(weir__live_count(), 0);
+        weir_test_end();
+}
+
 int
 main(void)
 {
@@ -416,6 +443,7 @@ main(void)
                 WEIR_TEST(a_free_function_is_no_fiber),
                 WEIR_TEST(a_thread_of_the_program_awaits_by_running),
                 WEIR_TEST(a_fiber_does_not_hold_its_worker),
+                WEIR_TEST(root_has_one_place_at_any_time),
         };
 
         return weir_test_main("fiber", tests, sizeof tests / sizeof *tests);

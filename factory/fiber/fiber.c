@@ -120,7 +120,7 @@ run_own(struct weir__work *work)
         atomic_store_explicit(&fiber->own.task.word, WEIR__RUNNING, memory_order_relaxed);
         if (fiber->stack || begin(fiber))
                 call(fiber);
-        if (fiber->wish == WEIR__FIBER_YIELD && fiber->inner.started && !weir__series_has_queued(fiber->scope))
+        if (fiber->wish == WEIR__FIBER_YIELD && fiber->has_waited && !weir__series_has_queued(fiber->scope))
                 weir__task_deliver(&fiber->own.task);
         else
                 go_on(fiber);
@@ -245,6 +245,7 @@ end(struct weir__fiber *fiber)
 static void
 register_root(struct weir__fiber *fiber)
 {
+        fiber->has_waited = true;
         if (fiber->task.series) {
                 weir__lock(&fiber->inner.lock); /* a dump finds it by its task */
                 fiber->inner.started = weir__live_stamp();
@@ -259,7 +260,7 @@ feed(struct weir_series *series)
 {
         struct weir__fiber *fiber = fiber_of_series(series);
 
-        if (__builtin_expect(fiber->inner.started == 0, 0) && fiber->wish != WEIR__FIBER_END)
+        if (__builtin_expect(!fiber->has_waited, 0) && fiber->wish != WEIR__FIBER_END)
                 register_root(fiber);
         switch ((enum weir__fiber_wish)fiber->wish) {
         case WEIR__FIBER_YIELD: weir__fiber_deliver_own(fiber); break;

@@ -96,6 +96,7 @@ struct weir__fiber {
         struct weir__lock lock;
         bool is_hosted;            /* it has not waited yet, and is in no series.  Its own */
         bool is_begun;             /* it has begun before its start; constant from then on */
+        bool has_waited;           /* it is a root, or has the time since when it runs.  Its worker's */
         uint8_t hops;              /* stretches in hop mode; the worker's */
         struct weir_group *groups; /* that are open, the newest first; guarded by lock */
 };
