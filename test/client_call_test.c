@@ -184,7 +184,7 @@ a_piece_that_the_server_does_not_take_is_late(void)
         end();
 }
 
-/* The whole counts from the first task on, whoever waits. */
+/* The whole counts from the first task on, whichever task waits. */
 static void
 the_whole_of_a_call_is_late_in_each_stage(void)
 {

@@ -1,7 +1,7 @@
 /* kernel/stack/stack.h: stacks for fibers.
  *
- * A stack is the upper part of a slot of an arena (arena.h).  The lower part is its guard: who touches that is told so, and the
- * process ends (overflow.h). */
+ * A stack is the upper part of a slot of an arena (arena.h).  The lower part is its guard: a touch there is
+ * reported, and the process ends (overflow.h). */
 #ifndef WEIR_KERNEL_STACK_H
 #define WEIR_KERNEL_STACK_H
 
