@@ -55,7 +55,8 @@ with connect() as idle, connect() as busy:
     reply = b""
     while piece := busy.recv(65536):
         reply += piece
-    assert reply.startswith(b"HTTP/1.1 200 ") and b"\r\nConnection: close\r\n" in reply, reply
+    # Its poller may learn of the stop behind this reply, which then does not say that it is the last.
+    assert reply.startswith(b"HTTP/1.1 200 "), reply
     assert reply.endswith(b"\r\n\r\nhello, secretly\n"), reply
 PYTHON
 child "$server"
