@@ -58,6 +58,8 @@ limits(void *context)
                 WEIR_TEST_NOT_CALLED(&record);
         }
 
+        CU_ASSERT_EQUAL(weir_await_within(weir_fiber_new(NULL, NULL, NULL), 0), -EINVAL);
+        CU_ASSERT_EQUAL(weir_await_within(weir_fiber_new(NULL, NULL, NULL), 1), -EINVAL);
         CU_ASSERT_EQUAL(weir_await_within(recorded_timer(FAR), WEIR_FOREVER), 0);
         CU_ASSERT_EQUAL(weir_await_within(recorded_timer(FAR), WEIR_FOREVER - 1), 0);
         CU_ASSERT_EQUAL(weir_await_within(NULL, WEIR_SEC(1)), -ENOMEM);
@@ -190,6 +192,8 @@ cancel_in_the_callback(void *context)
         CU_ASSERT_EQUAL(weir_series_status(weir_fiber_series()), -ECANCELED);
         CU_ASSERT_EQUAL(weir_fiber_yield(), -ECANCELED);
         CU_ASSERT_EQUAL(weir_await(recorded_timer(1)), -ECANCELED);
+        CU_ASSERT_EQUAL(weir_await_within(recorded_timer(1), 0), -ECANCELED);
+        CU_ASSERT_EQUAL(weir_await_within(weir_fiber_new(NULL, NULL, NULL), 0), -EINVAL);
         return 0;
 }
 

@@ -87,9 +87,11 @@ weir_await_within(weir_task *task, weir_nsec limit)
                 weir_task_dismiss(task);
                 return failed;
         }
-        if (limit == WEIR_FOREVER || !task)
+        if (limit == WEIR_FOREVER || !task || task->flags & WEIR__TASK_POISONED)
                 return weir__fiber_await(fiber, task, WEIR__FIBER_AT);
-        failed = limit <= 0 ? -ETIMEDOUT : weir__fiber_leave_host(fiber);
+        failed = weir__fiber_cause(fiber);
+        if (!failed && limit <= 0)
+                failed = -ETIMEDOUT;
         if (failed)
                 return weir__fiber_refuse(fiber, task, failed);
         weir_timer_id id = begin_limit(fiber, limit, &failed);

@@ -93,7 +93,8 @@ WEIR_API int weir_await(weir_task *task);
  * of its series; the fiber goes on.  With a limit of 0 or less that is at once.
  *
  * Owner:   as for weir_await.
- * Result:  as for weir_await; -ETIMEDOUT at the limit.
+ * Result:  as for weir_await; -ETIMEDOUT at the limit.  With a limit of 0 or less the error that the
+ *          task was made with, and why the fiber ends early, come before -ETIMEDOUT.
  * Units:   nanoseconds.
  * Threads: a fiber; elsewhere -EDEADLK, and the task is dismissed. */
 WEIR_API int weir_await_within(weir_task *task, weir_nsec limit);
