@@ -458,6 +458,42 @@ the_status_in_a_cancelled_series_is_that_of_all_tasks(void)
         weir_test_end();
 }
 
+/* What is ready runs at a yield, and not at one that returns the cause. */
+static unsigned turns;
+
+static void
+take_turn(weir_task *task, void *context)
+{
+        (void)task;
+        (void)context;
+        turns++;
+}
+
+static int
+yield_behind_the_cancel(void *context)
+{
+        (void)context;
+        CU_ASSERT_EQUAL(weir_task_start(weir_empty_new(take_turn, NULL)), 0);
+        CU_ASSERT_EQUAL(weir_fiber_yield(), 0);
+        CU_ASSERT_EQUAL(turns, 1);
+        CU_ASSERT_EQUAL(weir_task_start(weir_empty_new(take_turn, NULL)), 0);
+        weir_series_cancel(weir_fiber_series());
+        CU_ASSERT_EQUAL(weir_fiber_yield(), -ECANCELED);
+        CU_ASSERT_EQUAL(weir_fiber_yield(), -ECANCELED);
+        CU_ASSERT_EQUAL(turns, 1);
+        CU_ASSERT_EQUAL(weir_fiber_shield(true), 0);
+        CU_ASSERT_EQUAL(weir_fiber_yield(), 0);
+        CU_ASSERT_EQUAL(turns, 2);
+        return 0;
+}
+
+static void
+a_yield_behind_a_cancel_returns_at_once(void)
+{
+        turns = 0;
+        CU_ASSERT_EQUAL(weir_test_run_fiber(yield_behind_the_cancel, NULL), -ECANCELED);
+}
+
 int
 main(void)
 {
@@ -465,6 +501,7 @@ main(void)
                 WEIR_TEST(a_fiber_ends_early_wherever_it_waits),
                 WEIR_TEST(a_fiber_that_has_not_begun_never_runs),
                 WEIR_TEST(a_fiber_ends_itself_early),
+                WEIR_TEST(a_yield_behind_a_cancel_returns_at_once),
                 WEIR_TEST(a_lone_fiber_ends_at_a_shutdown),
                 WEIR_TEST(what_was_given_before_a_cancel_is_not_lost),
                 WEIR_TEST(a_long_chain_of_fibers_ends),

@@ -113,10 +113,11 @@ weir_fiber_yield(void)
                 return -EDEADLK;
         if (__builtin_expect(fiber->refused != NULL, 0))
                 weir__fiber_drop_refused(fiber);
-        if (__builtin_expect(fiber->is_hosted, 0) && weir__fiber_leave_host(fiber))
-                return -ENOMEM;
+        int cause = weir__fiber_cause_at_hand(fiber);
+        if (cause)
+                return cause;
         weir__fiber_leave(fiber, WEIR__FIBER_YIELD, WEIR__FIBER_AT);
-        return weir__fiber_cause(fiber);
+        return weir__fiber_cause_once_in_series(fiber);
 }
 
 /* The memory is the fiber's. */

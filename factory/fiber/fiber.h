@@ -109,10 +109,25 @@ struct weir__fiber *weir__fiber_self(void) __attribute__((noinline));
 int weir__fiber_find_cause(struct weir__fiber *fiber) __attribute__((cold, noinline));
 
 static inline int
+weir__fiber_cause_once_in_series(struct weir__fiber *fiber)
+{
+        bool may_have_one = atomic_load_explicit(&weir__series_descents, memory_order_acquire) ||
+                            atomic_load_explicit(&fiber->scope->cause, memory_order_acquire) || weir__phase_is_stopping();
+
+        return __builtin_expect(may_have_one, 0) ? weir__fiber_find_cause(fiber) : 0;
+}
+
+static inline int
 weir__fiber_cause(struct weir__fiber *fiber)
 {
-        bool may_have_one = fiber->is_hosted || atomic_load_explicit(&weir__series_descents, memory_order_acquire) ||
-                            atomic_load_explicit(&fiber->scope->cause, memory_order_acquire) || weir__phase_is_stopping();
+        return __builtin_expect(fiber->is_hosted, 0) ? weir__fiber_find_cause(fiber) : weir__fiber_cause_once_in_series(fiber);
+}
+
+/* The same, but 0 while the cause is on its way down to the fiber, and for a shutdown. */
+static inline int
+weir__fiber_cause_at_hand(struct weir__fiber *fiber)
+{
+        bool may_have_one = fiber->is_hosted || atomic_load_explicit(&fiber->scope->cause, memory_order_acquire);
 
         return __builtin_expect(may_have_one, 0) ? weir__fiber_find_cause(fiber) : 0;
 }

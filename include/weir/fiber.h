@@ -107,7 +107,8 @@ WEIR_API int weir_await_within(weir_task *task, weir_nsec limit);
  * Threads: a fiber. */
 WEIR_API int weir_fiber_sleep(weir_nsec duration);
 
-/* Lets other work of this worker run first.
+/* Lets other work of this worker run first.  A fiber that was cancelled, or is over its deadline,
+ * goes on at once.
  *
  * Result:  as for weir_fiber_sleep.
  * Threads: a fiber. */
