@@ -1,8 +1,10 @@
 /* test/fiber_test.c: the life of a fiber, its status, its own waits, what is misuse. */
 #include "factory/task/live.h"
+#include "factory/task/series.h"
 #include "test/fiber_fixture.h"
 
 #include <limits.h>
+#include <sys/wait.h>
 
 /* -- misuse aborts with the reason; these fork, so they come first -- */
 
@@ -98,9 +100,56 @@ run_await_while_blocking(void)
         weir_test_run_fiber_real(1, await_while_blocking, NULL);
 }
 
+static int
+fork_and_return(void *context)
+{
+        int status = 0;
+        pid_t child = fork();
+
+        (void)context;
+        if (child == 0) {
+                CU_ASSERT_EQUAL(weir_fiber_yield(), -EDEADLK);
+                return 0;
+        }
+        waitpid(child, &status, 0);
+        kill(getpid(), WIFSIGNALED(status) ? WTERMSIG(status) : SIGKILL);
+        return 0;
+}
+
+static void
+run_return_in_a_child(void)
+{
+        weir_test_run_fiber_real(1, fork_and_return, NULL);
+}
+
+/* No program can bring this about. */
+static int
+wait_in_an_ended_series(void *task)
+{
+        weir_series_of(task)->state = WEIR__SERIES_ENDED;
+        return weir_fiber_sleep(1);
+}
+
+static void
+begin_a_fiber_that_is_lost(weir_task *task, void *context)
+{
+        (void)context;
+        weir_fiber_begin(task, wait_in_an_ended_series, task);
+}
+
+static void
+run_wait_in_an_ended_series(void)
+{
+        weir_test_begin_virtual();
+        weir_task_start(weir_empty_new(begin_a_fiber_that_is_lost, NULL));
+        weir_test_pass(1);
+}
+
 static void
 misuse_aborts_with_the_reason(void)
 {
+        weir_test_aborts(run_return_in_a_child, "a child of fork() returned from a callback");
+        weir_test_aborts(run_wait_in_an_ended_series, "weir_fiber_begin: fiber wait_in_an_ended_series waits, and the series");
         weir_test_aborts(run_await_twice, "weir_await: timer \"session/7\" was already ");
         weir_test_aborts(run_await_what_was_started, "weir_await: timer \"session/7\" was already started (by weir_task_start)");
         weir_test_aborts(run_start_what_was_awaited, "weir_task_start: timer \"session/7\" was already ");

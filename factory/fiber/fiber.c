@@ -10,6 +10,8 @@
 #include <errno.h>
 #include <string.h>
 
+#include <weir/runtime.h>
+
 #include "factory/sync/guard.h"
 #include "factory/fiber/hop.h"
 #include "factory/task/live.h"
@@ -54,6 +56,8 @@ body(void *argument)
         struct weir__fiber *fiber = argument;
 
         fiber->result = fiber->function(fiber->task.context);
+        if (__builtin_expect(!weir__fiber_self(), 0))
+                weir__user_forked();
         weir__groups_close_all(fiber);
         weir__fiber_drop_refused(fiber);
         weir__fiber_leave(fiber, WEIR__FIBER_END, NULL);
@@ -506,6 +510,19 @@ free_hosted(struct weir__fiber *fiber)
         weir_series_unref(&fiber->inner);
 }
 
+/* A fiber that waits must not be lost: its stack is alive.  It is sound and in no series, the series has not ended inside the
+ * callback of its own task, and in a child of fork no stretch comes back.  So no push fails. */
+static void
+go_on_behind(struct weir_series *series, struct weir__fiber *fiber)
+{
+        const char *name = fiber->name;
+        int failed = weir_series_push_front(series, &fiber->task);
+
+        if (__builtin_expect(failed, 0))
+                weir__panic("weir_fiber_begin: fiber %s waits, and the series of its task has not taken it: %s", name,
+                            weir_strerror(failed));
+}
+
 /* Runs the first stretch here and now.  A fiber that waits goes on in the series of the host, behind this callback. */
 static int
 begin_hosted(struct weir__fiber *fiber, struct weir_task *host)
@@ -523,9 +540,10 @@ begin_hosted(struct weir__fiber *fiber, struct weir_task *host)
         weir__context_make(&fiber->context, fiber->stack, body, fiber);
         weir__fiber_run_stretch(fiber);
         atomic_store_explicit(&worker->callee, NULL, memory_order_relaxed);
-        if (!fiber->is_hosted)
-                return weir_series_push_front(host->series, &fiber->task);
-        free_hosted(fiber);
+        if (fiber->is_hosted)
+                free_hosted(fiber);
+        else
+                go_on_behind(host->series, fiber);
         return 0;
 }
 
