@@ -12,6 +12,7 @@
 
 #include "client/cookies/match.h"
 #include "client/cookies/suffix.h"
+#include "kernel/worker/user.h"
 #include "protocol/route/url_parts.h"
 
 int64_t
@@ -297,6 +298,7 @@ weir_cookie_jar_each(weir_cookie_jar *jar, weir_cookie_fn *fn, void *context)
         struct weir__cookie **all = weir__cookie_jar_all(jar, &count);
         if (!all)
                 return -ENOMEM;
+        void *fiber = weir__user_hide_fiber();
         for (size_t i = 0; i < count; i++) {
                 struct weir_cookie cookie = {
                         .name = all[i]->name,
@@ -312,6 +314,7 @@ weir_cookie_jar_each(weir_cookie_jar *jar, weir_cookie_fn *fn, void *context)
 
                 fn(&cookie, context);
         }
+        weir__user_show_fiber(fiber);
         weir__cookie_jar_release(all);
         return (ssize_t)count;
 }

@@ -456,10 +456,21 @@ name_of_owner(const struct weir__stack *stack)
         return fiber ? fiber->name : NULL;
 }
 
+/* The log function is none of a fiber's. */
+static void
+log_beside_fiber(void (*log)(void *argument), void *argument)
+{
+        void *fiber = weir__user_hide_fiber();
+
+        log(argument);
+        weir__user_show_fiber(fiber);
+}
+
 static void
 prepare(void)
 {
         weir__stack_describe = name_of_owner;
+        weir__log_around = log_beside_fiber;
         weir__hop_prepare();
 }
 

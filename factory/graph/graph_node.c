@@ -4,6 +4,7 @@
 #include <errno.h>
 
 #include "factory/graph/graph.h"
+#include "kernel/worker/user.h"
 
 weir_node *
 weir_graph_node_of(const weir_task *task)
@@ -22,11 +23,11 @@ weir_node_set_result(weir_node *node, void *result, weir_free_fn *fn)
 
         if (failed) {
                 if (fn)
-                        fn(result);
+                        weir__user_call(fn, result);
                 return failed;
         }
         if (node->free_result && node->result != result)
-                node->free_result(node->result);
+                weir__user_call(node->free_result, node->result);
         node->result = result;
         node->free_result = fn;
         if (fn)

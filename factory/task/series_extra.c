@@ -5,6 +5,7 @@
 #include "factory/task/series_extra.h"
 
 #include "kernel/memory/memory.h"
+#include "kernel/worker/user.h"
 
 weir_series *
 weir_series_ref(weir_series *series)
@@ -103,11 +104,11 @@ weir_series_set_context(weir_series *series, void *context, weir_free_fn *fn)
         weir__memory_expect(series);
         if (!series) {
                 if (fn)
-                        fn(context);
+                        weir__user_call(fn, context);
                 return;
         }
         if (series->free_context && series->context != context)
-                series->free_context(series->context);
+                weir__user_call(series->free_context, series->context);
         series->context = context;
         series->free_context = fn;
 }

@@ -162,7 +162,7 @@ weir__task_function(const struct weir__work *work)
         const struct weir_series *series = task->series;
 
         return series && weir__series_is_fed(series) ? ((const struct weir__series_ops *)series->work.ops)->function(series)
-                                        : (weir__function *)task->done;
+                                                     : (weir__function *)task->done;
 }
 
 const char *
@@ -203,7 +203,7 @@ weir_task_set_context(weir_task *task, void *context, weir_free_fn *fn)
         weir__memory_expect(task);
         if (!task) {
                 if (fn)
-                        fn(context);
+                        weir__user_call(fn, context);
                 return;
         }
         if (task->on_free && task->context != context)

@@ -13,6 +13,7 @@
 #include "kernel/base/clock.h"
 #include "kernel/base/phase.h"
 #include "kernel/observe/log.h"
+#include "kernel/worker/user.h"
 
 /* -- the names with a prefix -- */
 
@@ -209,10 +210,13 @@ see_some(struct list *list)
 static void
 show(struct list *list)
 {
+        void *fiber = weir__user_hide_fiber();
+
         for (size_t i = 0; i < list->count && !list->is_stopped; i++) {
                 list->shown++;
                 list->is_stopped = list->visit(&list->timers[i], list->context);
         }
+        weir__user_show_fiber(fiber);
 }
 
 static void

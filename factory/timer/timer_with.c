@@ -24,6 +24,7 @@
 #include "kernel/observe/log.h"
 #include "kernel/runtime/runtime.h"
 #include "kernel/worker/deliver.h"
+#include "kernel/worker/user.h"
 
 /* On the stack of the thread that has pinned the timer. */
 struct pin {
@@ -144,7 +145,9 @@ call_with(const struct weir__name_key *key, weir_timer_with_fn *fn, void *argume
 
         if (!pin_oldest(key, &pin))
                 return 0;
+        void *fiber = weir__user_hide_fiber();
         fn(pin.timer->task.context, argument);
+        weir__user_show_fiber(fiber);
         if (!weir__phase_is_forked())
                 unpin(key->hash, &pin);
         return 1;

@@ -85,7 +85,9 @@ WEIR_API int weir_fiber_begin_as(const char *name, weir_task *task, weir_fiber_f
  * Result:  the status of the task; -ENOMEM for NULL; the error that the task was made with;
  *          -ECANCELED, -ETIMEDOUT or -ESHUTDOWN when the fiber ends early: then the task was not
  *          started, or it has ended early.  On a thread of the program as weir_task_run.  -EDEADLK
- *          in a callback, where nothing can be awaited: the task is dismissed.
+ *          where nothing can be awaited: in a callback, and in a function that the library calls
+ *          before it returns to the fiber, such as a free function, a visitor or a log function.
+ *          The task is dismissed then.
  * Threads: any; in a fiber, outside of weir_blocking_begin and weir_blocking_end. */
 WEIR_API int weir_await(weir_task *task);
 
@@ -203,7 +205,7 @@ WEIR_API void weir_group_cancel(weir_group *group);
  * Threads: the fiber that has opened it. */
 WEIR_API int weir_group_close(weir_group *group);
 
-/* Whether this is a fiber. */
+/* Whether this is a fiber.  A function that the library calls before it returns to a fiber is none. */
 WEIR_API bool weir_fiber_is_running(void);
 
 /* Where errno is on the thread that runs now.  Unlike the function of the C library it is not

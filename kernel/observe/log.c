@@ -47,6 +47,8 @@ static struct {
         _Atomic unsigned ended; /* changes when a call has ended while somebody waits: a futex; written under the lock */
 } logger = {.lock = WEIR__LOCK_INITIALIZER(WEIR__RANK_LEAF), .fn = to_stderr};
 
+void (*weir__log_around)(void (*call)(void *argument), void *argument);
+
 static _Thread_local struct call *own; /* the call that this thread is in */
 
 /* -- forks -- */
@@ -183,16 +185,34 @@ compose(char message[WEIR__LOG_SIZE], unsigned left_out, const char *format, va_
         strcat(message, note);
 }
 
+struct message {
+        const struct call *call;
+        enum weir_log_level level;
+        const char *text;
+};
+
+static void
+hand_over(void *argument)
+{
+        const struct message *message = argument;
+
+        message->call->fn(message->level, message->text, message->call->context);
+}
+
 static void
 say(enum weir_log_level level, unsigned left_out, const char *format, va_list arguments)
 {
-        char message[WEIR__LOG_SIZE];
+        char text[WEIR__LOG_SIZE];
         struct call call;
+        struct message message = {&call, level, text};
 
         if (own || weir__phase_is_forked() || !begin_call(&call))
                 return;
-        compose(message, left_out, format, arguments);
-        call.fn(level, message, call.context);
+        compose(text, left_out, format, arguments);
+        if (weir__log_around)
+                weir__log_around(hand_over, &message);
+        else
+                hand_over(&message);
         end_call(&call);
 }
 

@@ -37,6 +37,10 @@ __attribute__((format(printf, 3, 4))) void weir__log_limited(struct weir__log_li
                 -EINVAL;                                                           \
         })
 
+/* Calls `call` with the argument, around each call of the log function; NULL: nothing is around it.  Set when the library is
+ * loaded, by a room above. */
+extern void (*weir__log_around)(void (*call)(void *argument), void *argument);
+
 /* Returns whether a message may be logged at `now`, and how many were left out before. Otherwise it counts the message as left
  * out. Never blocks. Any thread. */
 bool weir__log_may(struct weir__log_limit *limit, weir_nsec now, unsigned *left_out);

@@ -14,23 +14,6 @@ weir__user_forked(void)
         weir__panic("a child of fork() returned from a callback: it has no thread to return to");
 }
 
-/* A fiber that calls the library, which calls this function on the fiber's stack, must not leave it there: the library is in the
- * middle of something, perhaps with thread-local variables.  So this is no fiber meanwhile. */
-static void
-call_beside_fiber(void (*function)(void *context), void *context)
-{
-        struct weir__worker *worker = weir__worker_self();
-        void *fiber = worker ? worker->fiber : NULL;
-
-        if (__builtin_expect(!fiber, 1)) {
-                function(context);
-                return;
-        }
-        worker->fiber = NULL;
-        function(context);
-        worker->fiber = fiber;
-}
-
 static __attribute__((cold, noinline)) void
 call_traced(const struct weir__callee *callee, const struct weir__work *object, void (*function)(void *context), void *context)
 {
@@ -39,7 +22,7 @@ call_traced(const struct weir__callee *callee, const struct weir__work *object, 
 
         weir__trace_begin(&slice, NULL, NULL);
         struct weir__user_call call = weir__user_begin_as(callee, object, (weir__function *)function);
-        call_beside_fiber(function, context);
+        function(context);
         weir__user_end_as(call);
         if (weir__worker_self()) /* a thread of the program has no track */
                 weir__trace_end(&slice, &facts, NULL);
@@ -54,7 +37,7 @@ weir__user_call_as(const struct weir__callee *callee, const struct weir__work *o
                 return;
         }
         struct weir__user_call call = weir__user_begin_as(callee, object, (weir__function *)function);
-        call_beside_fiber(function, context);
+        function(context);
         weir__user_end_as(call);
 }
 

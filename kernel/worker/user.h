@@ -54,11 +54,36 @@ weir__user_end(unsigned before)
                 weir__blocking_over(worker);
 }
 
+/* A function that the library calls on the stack of a fiber must not leave that: the library is in the middle of something,
+ * perhaps with thread-local variables.  So this is no fiber between the two.  The first returns what the second takes.
+ *
+ * Threads: any. */
+static inline void *
+weir__user_hide_fiber(void)
+{
+        struct weir__worker *worker = weir__worker_self();
+        void *fiber = worker ? worker->fiber : NULL;
+
+        if (__builtin_expect(fiber != NULL, 0))
+                worker->fiber = NULL;
+        return fiber;
+}
+
+static inline void
+weir__user_show_fiber(void *fiber)
+{
+        struct weir__worker *worker = weir__worker_self();
+
+        if (__builtin_expect(fiber != NULL, 0) && worker) /* it is none in a child that the function has made */
+                worker->fiber = fiber;
+}
+
 /* The same two for a function that is no callback of a task.  Messages say what it is, and which object it belongs to; NULL: that
  * is not known.  A message is logged if the function has blocked.  The object is there until then. */
 struct weir__user_call {
         unsigned before;
         const struct weir__poller *poller; /* of the worker before the call */
+        void *fiber;                       /* on whose stack the call is; NULL: none */
 };
 
 static inline struct weir__user_call
@@ -71,6 +96,8 @@ weir__user_begin_as(const struct weir__callee *callee, const struct weir__work *
                 worker->object = object;
                 atomic_store_explicit(&worker->callee, callee, memory_order_relaxed);
                 call.poller = worker->poller;
+        } else {
+                call.fiber = weir__user_hide_fiber(); /* a fiber is within the call of a callback */
         }
         call.before = weir__user_begin(function);
         return call;
@@ -94,8 +121,10 @@ weir__user_end_as(struct weir__user_call call)
         struct weir__worker *worker = weir__worker_self();
 
         weir__user_end(call.before);
-        if (call.before & WEIR__SEQ_IN_USER)
+        if (call.before & WEIR__SEQ_IN_USER) {
+                weir__user_show_fiber(call.fiber);
                 return;
+        }
         if (__builtin_expect(worker->poller != call.poller, 0))
                 weir__blocked_report(worker, worker->object);
         atomic_store_explicit(&worker->callee, NULL, memory_order_relaxed);

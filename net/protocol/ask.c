@@ -8,6 +8,7 @@
 
 #include "kernel/base/phase.h"
 #include "kernel/memory/memory.h"
+#include "kernel/worker/user.h"
 #include "net/protocol/endpoint.h"
 
 static int
@@ -82,7 +83,9 @@ pack(struct weir__ask *ask, const struct weir_protocol *protocol, const void *da
         if (!ask->packed)
                 return (int)whole;
         ask->size = (size_t)whole;
+        void *fiber = weir__user_hide_fiber();
         ask->id = protocol->match ? protocol->match(data, size, protocol->context) : 0;
+        weir__user_show_fiber(fiber);
         return 0;
 }
 
