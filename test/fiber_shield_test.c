@@ -310,6 +310,129 @@ fibers_that_wait_for_each_others_guards_are_found(void)
         weir_test_end();
 }
 
+static int
+cross_shielded(void *context)
+{
+        const char *const *names = context;
+
+        weir_series_set_name(weir_fiber_series(), names[0]);
+        CU_ASSERT_EQUAL(weir_await(weir_guard_acquire_new_named(names[0], NULL, NULL)), 0);
+        CU_ASSERT_EQUAL(weir_fiber_sleep(WEIR_SEC(1)), 0);
+        CU_ASSERT_EQUAL(weir_fiber_shield(true), 0);
+        int status = weir_await(weir_guard_acquire_new_named(names[1], NULL, NULL));
+        CU_ASSERT_EQUAL(weir_fiber_shield(false), 0);
+        return status;
+}
+
+static void
+find_deadlocks(void)
+{
+        memset(&found, 0, sizeof found);
+        weir__deadlock_find(note, NULL);
+}
+
+static void
+fibers_that_wait_behind_shields_are_found(void)
+{
+        const char *one[] = {"a", "b"}, *other[] = {"b", "a"};
+
+        weir_test_begin_virtual();
+        CU_ASSERT_EQUAL(weir_task_start(weir_fiber_new(cross_shielded, NULL, one)), 0);
+        CU_ASSERT_EQUAL(weir_task_start(weir_fiber_new(cross, NULL, other)), 0);
+        weir_test_pass(WEIR_SEC(1));
+        find_deadlocks();
+        CU_ASSERT_EQUAL(found.count, 1);
+        CU_ASSERT_PTR_NOT_NULL(strstr(found.sentence, " waits for guard \"a\""));
+        CU_ASSERT_PTR_NOT_NULL(strstr(found.sentence, " waits for guard \"b\""));
+        CU_ASSERT_PTR_NULL(strstr(found.sentence, "has a task"));
+        CU_ASSERT_EQUAL(weir_series_cancel_named("b", 1), 1);
+        weir_test_pass(0);
+        find_deadlocks();
+        CU_ASSERT_EQUAL(found.count, 0);
+        weir_test_end();
+}
+
+/* A fiber that waits for a child, which waits for a guard. */
+static bool stops, is_shielded;
+
+static int
+wait_for_a_child(void *context)
+{
+        const char *const *names = context;
+
+        weir_series_set_name(weir_fiber_series(), names[0]);
+        CU_ASSERT_EQUAL(weir_await(weir_guard_acquire_new_named(names[0], NULL, NULL)), 0);
+        CU_ASSERT_EQUAL(weir_fiber_shield(is_shielded), is_shielded ? 0 : -EDEADLK);
+        weir_group *beside = weir_group_open(), *group = weir_group_open();
+        if (stops)
+                weir_group_stop_on_failure(group);
+        CU_ASSERT_EQUAL(weir_fiber_sleep(WEIR_SEC(1)), 0);
+        CU_ASSERT_EQUAL(weir_group_start(beside, weir_timer_new(FAR, NULL, NULL)), 0);
+        CU_ASSERT_EQUAL(weir_group_start(group, weir_timer_new(WEIR_SEC(1), NULL, NULL)), 0);
+        CU_ASSERT_EQUAL(weir_group_start(group, weir_guard_acquire_new_named(names[1], NULL, NULL)), 0);
+        CU_ASSERT_EQUAL(weir_fiber_sleep(WEIR_SEC(1)), 0);
+        return weir_group_close(group);
+}
+
+static void
+a_fiber_that_waits_for_a_child_is_found(void)
+{
+        const char *one[] = {"a", "b"}, *other[] = {"b", "a"};
+
+        for (unsigned i = 0; i < 4; i++) {
+                stops = i & 1;
+                is_shielded = i & 2;
+                weir_test_begin_virtual();
+                CU_ASSERT_EQUAL(weir_task_start(weir_fiber_new(wait_for_a_child, NULL, one)), 0);
+                CU_ASSERT_EQUAL(weir_task_start(weir_fiber_new(cross, NULL, other)), 0);
+                weir_test_pass(WEIR_MSEC(1500));
+                find_deadlocks();
+                CU_ASSERT_EQUAL(found.count, 0); /* it does not wait for the child yet */
+                weir_test_pass(WEIR_SEC(1));
+                find_deadlocks();
+                CU_ASSERT_EQUAL(found.count, !stops); /* another child may fail, and so end the wait */
+                CU_ASSERT(stops || strstr(found.sentence, "series \"a\" has a task that waits for guard \"b\""));
+                CU_ASSERT(stops || strstr(found.sentence, "series \"b\" waits for guard \"a\"") ||
+                          strstr(found.sentence, "series \"b\", which waits for guard \"a\""));
+                weir_test_end();
+        }
+}
+
+/* -- what is shown -- */
+
+static int
+clean_up_slowly(void *context)
+{
+        (void)context;
+        CU_ASSERT_EQUAL(weir_fiber_shield(true), 0);
+        return weir_await(weir_timer_new_named("cleanup", WEIR_SEC(1), NULL, NULL));
+}
+
+static void
+a_dump_shows_what_is_awaited_behind_a_shield(void)
+{
+        char text[4096], described[256];
+        int ends[2];
+
+        weir_test_begin_virtual();
+        weir_series *series = weir_series_ref(weir_series_new(NULL, NULL));
+        weir_series_push(series, weir_fiber_new(clean_up_slowly, NULL, NULL));
+        CU_ASSERT_EQUAL(weir_series_start(series), 0);
+        weir_test_pass(0);
+        CU_ASSERT_EQUAL(pipe(ends), 0);
+        CU_ASSERT_EQUAL(weir_debug_dump(ends[1]), 0);
+        ssize_t size = read(ends[0], text, sizeof text - 1);
+        text[size > 0 ? size : 0] = '\0';
+        close(ends[0]);
+        close(ends[1]);
+        CU_ASSERT_PTR_NOT_NULL(strstr(text, "fiber \"clean_up_slowly\""));
+        CU_ASSERT_PTR_NOT_NULL(strstr(text, "timer \"cleanup\""));
+        weir__series_describe(series, described, sizeof described);
+        CU_ASSERT_PTR_NOT_NULL(strstr(described, "a fiber \"clean_up_slowly\", in it a timer \"cleanup\""));
+        weir_series_unref(series);
+        weir_test_end();
+}
+
 int
 main(void)
 {
@@ -320,6 +443,9 @@ main(void)
                 WEIR_TEST(the_guards_of_a_fiber_are_released_at_its_end),
                 WEIR_TEST(fibers_have_a_guard_one_after_the_other),
                 WEIR_TEST(fibers_that_wait_for_each_others_guards_are_found),
+                WEIR_TEST(fibers_that_wait_behind_shields_are_found),
+                WEIR_TEST(a_fiber_that_waits_for_a_child_is_found),
+                WEIR_TEST(a_dump_shows_what_is_awaited_behind_a_shield),
         };
 
         return weir_test_main("fiber_shield", tests, sizeof tests / sizeof *tests);

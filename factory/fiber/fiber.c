@@ -410,10 +410,14 @@ child(struct weir_task *task, struct weir__child_cursor *cursor, struct weir_ser
 {
         struct weir__fiber *fiber = fiber_of(task);
 
-        if (cursor->next > 0) /* for its own series: see factory/inspect/debug_series.c */
-                return weir__groups_child(fiber, cursor, child);
-        *child = weir__series_ref(&fiber->inner);
-        return false;
+        switch (cursor->next) {
+        case 0: *child = weir__series_ref(&fiber->inner); return false;
+        case 1:
+                cursor->next = WEIR__GROUPS_CHILD;
+                *child = weir__series_ref(fiber->scope == &fiber->inner ? NULL : fiber->scope);
+                return true;
+        default: return weir__groups_child(fiber, cursor, child);
+        }
 }
 
 static const char *

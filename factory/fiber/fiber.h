@@ -62,7 +62,7 @@ struct weir__fiber {
         /* Its own; the worker's while it waits. */
         struct weir__context context;
         struct weir__stack *stack;  /* NULL: it has not begun, or is over */
-        struct weir_series *scope;  /* what it awaits runs in: `inner`, or that of a shield */
+        struct weir_series *scope;  /* what it awaits runs in: `inner`, or `shield`.  Written under the lock of `inner` */
         struct weir_series *shield; /* has its own memory; NULL: there was none */
         struct weir_task *refused;  /* a task that was not started, and is borrowed until the next await; NULL: none */
         weir_task_fn *done;         /* of the task that it awaits */
@@ -192,7 +192,8 @@ void weir__groups_end_early(struct weir__fiber *fiber);
 /* The function has returned: cancels and joins what is open.  On the stack of the fiber. */
 void weir__groups_close_all(struct weir__fiber *fiber);
 
-/* The next series that a group of the fiber runs, as the `child` of a task; the cursor begins at 1. */
+/* The next series that a group of the fiber runs, as the `child` of a task; the cursor begins at WEIR__GROUPS_CHILD. */
+#define WEIR__GROUPS_CHILD 2
 bool weir__groups_child(struct weir__fiber *fiber, struct weir__child_cursor *cursor, struct weir_series **child);
 
 /* Starts a task in the scope of the fiber.  On the worker's stack, no lock held. */

@@ -348,19 +348,29 @@ weir__groups_close_all(struct weir__fiber *fiber)
                 weir_group_close(fiber->groups);
 }
 
+/* A group that stops at a failure does not stand still: another child may end it. */
+static bool
+is_looked_at(const struct weir_group *group, const struct weir__child_cursor *cursor)
+{
+        return !cursor->is_awaited || (group->is_joined && !group->stops_on_failure);
+}
+
 /* The groups may change between two calls: then the walk misses some, or shows one twice. */
 bool
 weir__groups_child(struct weir__fiber *fiber, struct weir__child_cursor *cursor, struct weir_series **child)
 {
-        unsigned skipped = cursor->next - 1, seen = 0;
+        unsigned skipped = cursor->next - WEIR__GROUPS_CHILD, seen = 0;
 
         *child = NULL;
         weir__lock(&fiber->lock);
-        for (struct weir_group *group = fiber->groups; group && !*child; seen += group->count, group = group->next)
-                for (unsigned i = skipped > seen ? skipped - seen : 0; i < group->count && !*child; i++) {
+        for (struct weir_group *group = fiber->groups; group && !*child; seen += group->count, group = group->next) {
+                unsigned first = skipped > seen ? skipped - seen : 0;
+
+                for (unsigned i = first; i < group->count && !*child && is_looked_at(group, cursor); i++) {
                         *child = weir__series_ref(group->children[i]);
-                        cursor->next = 1 + seen + i + 1;
+                        cursor->next = WEIR__GROUPS_CHILD + seen + i + 1;
                 }
+        }
         weir__unlock(&fiber->lock);
         return *child != NULL;
 }

@@ -134,6 +134,8 @@ weir_fiber_shield(bool on)
                 return -ENOMEM;
         weir__fiber_clear_own(fiber);
         fiber->shields += on ? 1 : -1;
+        weir__lock(&fiber->inner.lock);
         fiber->scope = fiber->shields > 0 ? fiber->shield : &fiber->inner;
+        weir__unlock(&fiber->inner.lock);
         return 0;
 }

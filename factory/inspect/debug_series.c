@@ -207,7 +207,7 @@ is_shown_as_child(const struct weir_series *series, const struct weir_task *task
         return weir__task_ops(task)->is_shown_as_child && runs_others(series, task);
 }
 
-/* What a fiber does, and the children of its groups. */
+/* What a fiber does, what it awaits within a shield, and the children of its groups. */
 static void
 describe_fiber(struct descent *descent, struct weir_series *series, unsigned depth)
 {
@@ -236,7 +236,23 @@ describe_task(struct descent *descent, struct weir_series *series, unsigned dept
         return !is_hidden;
 }
 
-/* Which lines there are: for the series, and for its current task. */
+/* The current task, if it has not ended.  Returns whether there is a line for it. */
+static bool
+describe_current(struct descent *descent, struct weir_series *series, unsigned depth)
+{
+        struct weir_task *current = series->current;
+
+        if (!current || (weir__series_is_fed(series) && !is_awaited(series)))
+                return false;
+        bool is_hidden = is_shown_as_child(series, current);
+        weir__debug_line_begin(&descent->body, WEIR__DEBUG_SERIES, depth, NULL);
+        if (!is_hidden)
+                weir__debug_line_task(&descent->body, current);
+        enter_task(descent, &descent->body, series, current, depth + !is_hidden, 0);
+        return !is_hidden;
+}
+
+/* Which lines there are: for the series, and for its current task.  For that of a shield the fiber has one. */
 static void
 describe(struct descent *descent, struct weir_series *series, unsigned depth, bool *has_head, bool *has_body)
 {
@@ -247,18 +263,16 @@ describe(struct descent *descent, struct weir_series *series, unsigned depth, bo
                 *has_head = describe_task(descent, series, depth);
                 return;
         }
-        *has_head = true;
+        *has_head = !series->is_shield;
+        if (!*has_head) {
+                *has_body = describe_current(descent, series, depth);
+                return;
+        }
         describe_head(descent, series, owner);
         if (weir__series_is_fed(series))
                 describe_fiber(descent, series, depth);
         say_more(&descent->head, series);
-        if (!current || (weir__series_is_fed(series) && !is_awaited(series)))
-                return;
-        *has_body = !is_shown_as_child(series, current);
-        weir__debug_line_begin(&descent->body, WEIR__DEBUG_SERIES, depth + 1, NULL);
-        if (*has_body)
-                weir__debug_line_task(&descent->body, current);
-        enter_task(descent, &descent->body, series, current, depth + 1 + *has_body, 0);
+        *has_body = describe_current(descent, series, depth + 1);
 }
 
 /* Consumes the reference. */

@@ -10,7 +10,8 @@
  * circle was there when the second round began.
  *
  * A holder waits for a guard if its current task does, or if that task waits for the series that it runs, and one of these does.
- * A race is no such task, nor is one that stops at a failure: another of its series may end it. */
+ * A race is no such task, nor is one that stops at a failure: another of its series may end it.  A fiber waits for what it
+ * awaits, also within a shield, and for the children of the group that it closes now. */
 #include "factory/sync/guard.h"
 
 #include <stdio.h>
@@ -200,22 +201,31 @@ follow_guard(struct search *search, struct weir_series *series, weir_guard *guar
         weir_guard_unref(guard);
 }
 
+/* The fiber whose series this is; NULL: it is no fiber's.  Under the lock. */
+static const struct weir_task *
+fiber_of(const struct weir_series *series)
+{
+        return weir__series_is_fed(series) && !series->is_shield ? series->owner : NULL;
+}
+
 /* The next child of the task, with a reference, if the series still runs it; NULL: none was found this time.  A race, and what
- * stops at a failure, has a series of its own around its children: another child may end it, so they close no circle. */
+ * stops at a failure, has a series of its own around its children: another child may end it, so they close no circle.  A group
+ * of a fiber has one, too; there the fiber says which children it waits for. */
 static struct weir_series *
 next_child(struct weir_series *series, const struct weir_task *task, struct weir__child_cursor *cursor, bool *has_more)
 {
         struct weir_series *child = NULL;
 
         weir__lock(&series->lock);
-        *has_more = series->current == task && weir__task_ops(task)->child &&
+        bool is_of_fiber = fiber_of(series) == task;
+        *has_more = (is_of_fiber || series->current == task) && weir__task_ops(task)->child &&
                     (atomic_load_explicit(&task->word, memory_order_acquire) & WEIR__STATE) != WEIR__NEW &&
                     weir__task_ops(task)->child((struct weir_task *)task, cursor, &child);
         weir__unlock(&series->lock);
         if (!child)
                 return NULL;
         weir__lock(&child->lock);
-        bool is_followed = child->parent == series;
+        bool is_followed = is_of_fiber || child->parent == series;
         weir__unlock(&child->lock);
         if (is_followed)
                 return child;
@@ -223,11 +233,26 @@ next_child(struct weir_series *series, const struct weir_task *task, struct weir
         return NULL;
 }
 
+/* Follows the children of a task of the series, from that number on.  NULL: there is no task. */
+static void
+follow_children(struct search *search, struct weir_series *series, const struct weir_task *task, unsigned from)
+{
+        struct weir__child_cursor cursor = {.next = from, .is_awaited = true};
+        bool more = task != NULL;
+
+        for (unsigned i = 0; i < CHILDREN && more; i++) {
+                struct weir_series *child = next_child(series, task, &cursor, &more);
+
+                if (child)
+                        follow(search, child);
+                weir_series_unref(child);
+        }
+}
+
 /* Follows what a series with a reference waits for. */
 static void
 follow(struct search *search, struct weir_series *series)
 {
-        struct weir__child_cursor cursor = {0};
         uint32_t turn = 0;
 
         if (search->left == 0 || search->depth == DEEPEST || search->told == TOLD_MOST)
@@ -236,17 +261,13 @@ follow(struct search *search, struct weir_series *series)
         search->depth++;
         weir__lock(&series->lock);
         weir_guard *guard = guard_waited_for(series, &turn);
-        const struct weir_task *task = series->current;
+        const struct weir_task *task = series->current, *fiber = fiber_of(series);
         weir__unlock(&series->lock);
-        if (guard)
+        if (guard) {
                 follow_guard(search, series, guard, turn);
-        bool more = task != NULL && !guard;
-        for (unsigned i = 0; i < CHILDREN && more; i++) {
-                struct weir_series *child = next_child(series, task, &cursor, &more);
-
-                if (child)
-                        follow(search, child);
-                weir_series_unref(child);
+        } else {
+                follow_children(search, series, task, 0);
+                follow_children(search, series, fiber, 1);
         }
         search->depth--;
 }
@@ -268,6 +289,13 @@ write_title(struct weir_series *series, char out[TITLE_ROOM])
         weir__unlock(&series->lock);
 }
 
+/* Whether the holder itself waits there; a fiber does so within its shield, too. */
+static bool
+waits_itself(const struct step *step, const struct weir_series *holder)
+{
+        return step->waiting == holder || (step->waiting->is_shield && step->waiting->owner == holder->owner);
+}
+
 static void
 write_sentence(const struct search *search, char *out, size_t room)
 {
@@ -282,7 +310,7 @@ write_sentence(const struct search *search, char *out, size_t room)
 
                 weir__waitable_title(&step->guard->object, guard, sizeof guard);
                 used += (size_t)snprintf(out + used, room - used, "%s %s %s", i ? ", which" : "",
-                                         step->waiting == before ? "waits for" : "has a task that waits for", guard);
+                                         waits_itself(step, before) ? "waits for" : "has a task that waits for", guard);
                 before = step->holder.series;
                 if (i + 1 == search->count || used >= room)
                         break;

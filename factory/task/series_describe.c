@@ -13,17 +13,26 @@
 #define BATCHES 8 /* of children that are looked at, under one hold of the locks */
 #define IN_IT   ", in it "
 
-/* The first child that has not ended, with a reference; NULL: none of the first some hundred. */
+/* The first child from that number on that has not ended, with a reference; NULL: none of the first some hundred. */
 static struct weir_series *
-first_child(struct weir_task *task)
+first_child(struct weir_task *task, unsigned from)
 {
-        struct weir__child_cursor cursor = {0};
+        struct weir__child_cursor cursor = {.next = from, .is_awaited = true};
         struct weir_series *child = NULL;
         bool more = true;
 
         for (unsigned i = 0; i < BATCHES && more && !child; i++)
                 more = weir__task_ops(task)->child(task, &cursor, &child);
         return child;
+}
+
+/* Whether a fiber awaits the current task of its series.  Else it may wait for others, in a shield or a group. */
+static bool
+is_awaited(const struct weir_series *series)
+{
+        const struct weir_task *current = series->current;
+
+        return current && (atomic_load_explicit(&current->word, memory_order_acquire) & WEIR__STATE) != WEIR__RUNNING;
 }
 
 /* Writes to `out` the current task of one series.  Returns the first series that this runs and that has not ended, with
@@ -36,7 +45,9 @@ describe_one(struct weir_series *series, char *out, size_t room)
         *out = '\0';
         weir__lock(&series->lock);
         struct weir_task *current = series->current;
-        if (current) {
+        if (weir__series_is_fed(series) && !is_awaited(series)) {
+                child = series->is_shield ? NULL : first_child(series->owner, 1);
+        } else if (current) {
                 const struct weir__task_ops *ops = weir__task_ops(current);
                 bool is_new = (atomic_load_explicit(&current->word, memory_order_acquire) & WEIR__STATE) == WEIR__NEW;
                 char more[128] = "";
@@ -46,7 +57,7 @@ describe_one(struct weir_series *series, char *out, size_t room)
                 if (ops->describe && !is_new) /* its starter may still write to it */
                         ops->describe(current, more, sizeof more);
                 if (ops->child && !is_new)
-                        child = first_child(current);
+                        child = first_child(current, 0);
                 snprintf(out, room, "%s%s%.*s%s%s%s%s", ops->work.kind ? ops->work.kind : "a task", name ? " \"" : "", size,
                          name ? name : "", name ? "\"" : "", *more ? " (" : "", more, *more ? ")" : "");
         }

@@ -44,7 +44,8 @@ struct weir__wait;
 
 /* How far a dump has gone through what a task runs.  All zero at first. */
 struct weir__child_cursor {
-        uint32_t next;     /* the number of the next child */
+        uint32_t next;     /* the number of the next child.  Of a fiber: 0 is its series; from 1 on comes what is within that */
+        bool is_awaited;   /* constant.  From 1 on: only those for whose end the fiber waits now */
         const char *label; /* of the child that was returned; NULL: it has none.  Under the lock that keeps the task */
 };
 
