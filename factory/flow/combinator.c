@@ -293,7 +293,9 @@ weir__combinator_make_child(struct weir__combinator *combinator, weir_make_fn *m
 {
         static const struct weir__callee callee = {"the make function of", NULL, "a make function"};
         struct weir__user_call call = weir__user_begin_as(&callee, &combinator->task.work, (weir__function *)make);
+        void *fiber = weir__user_hide_fiber();
         struct weir_task *task = make(combinator->task.context);
+        weir__user_show_fiber(fiber);
         weir__user_end_as(call);
 
         *fault = 0;

@@ -22,7 +22,9 @@ call_traced(const struct weir__callee *callee, const struct weir__work *object, 
 
         weir__trace_begin(&slice, NULL, NULL);
         struct weir__user_call call = weir__user_begin_as(callee, object, (weir__function *)function);
+        void *fiber = weir__user_hide_fiber();
         function(context);
+        weir__user_show_fiber(fiber);
         weir__user_end_as(call);
         if (weir__worker_self()) /* a thread of the program has no track */
                 weir__trace_end(&slice, &facts, NULL);
@@ -37,7 +39,9 @@ weir__user_call_as(const struct weir__callee *callee, const struct weir__work *o
                 return;
         }
         struct weir__user_call call = weir__user_begin_as(callee, object, (weir__function *)function);
+        void *fiber = weir__user_hide_fiber();
         function(context);
+        weir__user_show_fiber(fiber);
         weir__user_end_as(call);
 }
 

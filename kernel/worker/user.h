@@ -83,7 +83,6 @@ weir__user_show_fiber(void *fiber)
 struct weir__user_call {
         unsigned before;
         const struct weir__poller *poller; /* of the worker before the call */
-        void *fiber;                       /* on whose stack the call is; NULL: none */
 };
 
 static inline struct weir__user_call
@@ -96,8 +95,6 @@ weir__user_begin_as(const struct weir__callee *callee, const struct weir__work *
                 worker->object = object;
                 atomic_store_explicit(&worker->callee, callee, memory_order_relaxed);
                 call.poller = worker->poller;
-        } else {
-                call.fiber = weir__user_hide_fiber(); /* a fiber is within the call of a callback */
         }
         call.before = weir__user_begin(function);
         return call;
@@ -121,10 +118,8 @@ weir__user_end_as(struct weir__user_call call)
         struct weir__worker *worker = weir__worker_self();
 
         weir__user_end(call.before);
-        if (call.before & WEIR__SEQ_IN_USER) {
-                weir__user_show_fiber(call.fiber);
+        if (call.before & WEIR__SEQ_IN_USER)
                 return;
-        }
         if (__builtin_expect(worker->poller != call.poller, 0))
                 weir__blocked_report(worker, worker->object);
         atomic_store_explicit(&worker->callee, NULL, memory_order_relaxed);

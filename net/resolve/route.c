@@ -232,7 +232,9 @@ weir__route_program(const struct weir__resolver_settings *settings, const struct
         if (!settings->answer)
                 return NULL;
         struct weir__user_call call = weir__user_begin_as(&callee, NULL, (weir__function *)settings->answer);
+        void *fiber = weir__user_hide_fiber();
         int result = settings->answer(key->name, key->family, &reply, settings->context);
+        weir__user_show_fiber(fiber);
         weir__user_end_as(call);
         struct weir__answer *answer = read_reply(&reply, result, key);
         free(reply.found);

@@ -119,9 +119,11 @@ call(const struct weir_upstream *upstream, const struct weir__wish *wish, struct
 {
         static const struct weir__callee callee = {"the choose function of", "an upstream", "a choose function"};
         struct weir__user_call call = weir__user_begin_as(&callee, NULL, (weir__function *)upstream->config.choose);
+        void *fiber = weir__user_hide_fiber();
         size_t index = upstream->config.choose((const weir_member *const *)at, count, wish->key, wish->key_size,
                                                upstream->config.context);
 
+        weir__user_show_fiber(fiber);
         weir__user_end_as(call);
         return index;
 }
