@@ -74,6 +74,26 @@ wait_acquire(void)
 }
 
 static int
+wait_tokens(void)
+{
+        return weir_fiber_acquire_tokens(at.semaphore, 1);
+}
+
+static int
+wait_take(void)
+{
+        void *object;
+
+        return weir_fiber_take(at.pool, &object);
+}
+
+static int
+wait_count(void)
+{
+        return weir_fiber_wait(at.counter);
+}
+
+static int
 await(weir_task *task)
 {
         int status = weir_await(weir_test_recorded(task));
@@ -254,6 +274,9 @@ static const struct point points[] = {
         POINT(receive),
         POINT(send),
         POINT(acquire),
+        POINT(tokens),
+        POINT(take),
+        POINT(count),
         POINT(timer),
         POINT(counter),
         POINT(mailbox),

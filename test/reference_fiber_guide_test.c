@@ -180,6 +180,65 @@ a_guard_is_a_mutex_for_fibers(void)
         weir_guard_unref(account);
 }
 
+static weir_pool *connections;
+static weir_semaphore *at_once;
+static weir_counter *asked;
+
+static int
+ask_database(void *context)
+{
+        void *connection;
+        int err = weir_fiber_take(connections, &connection); /* waits for one that is free */
+
+        (void)context;
+        if (err)
+                return err;
+        err = weir_fiber_sleep(WEIR_MSEC(10)); /* or a request */
+        weir_pool_put(connections, connection);
+        weir_counter_count(asked, 1);
+        return err;
+}
+
+static int
+ask_politely(void *context)
+{
+        int err = weir_fiber_acquire_tokens(at_once, 1);
+
+        if (!err) {
+                err = ask_database(context);
+                weir_semaphore_release(at_once, 1);
+        }
+        return err;
+}
+
+static int
+ask_three_times(void *context)
+{
+        weir_group *group = weir_group_open();
+
+        (void)context;
+        for (int i = 0; i < 3; i++)
+                weir_group_start(group, weir_fiber_new(ask_politely, NULL, NULL));
+        int err = weir_fiber_wait(asked); /* until all three have been counted */
+
+        return err ? err : weir_group_close(group);
+}
+
+static void
+fibers_take_objects_and_tokens(void)
+{
+        static int one;
+
+        connections = weir_pool_new(NULL);
+        at_once = weir_semaphore_new(2);
+        asked = weir_counter_new(3);
+        weir_pool_put(connections, &one);
+        CU_ASSERT_EQUAL(weir_test_run_fiber(ask_three_times, NULL), 0);
+        weir_counter_unref(asked);
+        weir_semaphore_unref(at_once);
+        weir_pool_unref(connections);
+}
+
 static void
 square(void *context)
 {
@@ -419,12 +478,19 @@ stacks_are_counted(void)
 }
 
 static const struct weir_test tests[] = {
-        WEIR_TEST(a_fiber_fetches_and_sleeps),    WEIR_TEST(a_task_is_borrowed_until_the_next_await),
-        WEIR_TEST(an_await_has_a_limit),          WEIR_TEST(fibers_pass_messages),
-        WEIR_TEST(a_guard_is_a_mutex_for_fibers), WEIR_TEST(a_fiber_computes_on_the_executor),
-        WEIR_TEST(a_shield_is_for_cleaning_up),   WEIR_TEST(a_group_has_children),
-        WEIR_TEST(a_handler_goes_on_as_a_fiber),  WEIR_TEST(an_await_is_a_run_elsewhere),
-        WEIR_TEST(errno_is_read_before_an_await), WEIR_TEST(stacks_are_counted),
+        WEIR_TEST(a_fiber_fetches_and_sleeps),
+        WEIR_TEST(a_task_is_borrowed_until_the_next_await),
+        WEIR_TEST(an_await_has_a_limit),
+        WEIR_TEST(fibers_pass_messages),
+        WEIR_TEST(a_guard_is_a_mutex_for_fibers),
+        WEIR_TEST(a_fiber_computes_on_the_executor),
+        WEIR_TEST(fibers_take_objects_and_tokens),
+        WEIR_TEST(a_shield_is_for_cleaning_up),
+        WEIR_TEST(a_group_has_children),
+        WEIR_TEST(a_handler_goes_on_as_a_fiber),
+        WEIR_TEST(an_await_is_a_run_elsewhere),
+        WEIR_TEST(errno_is_read_before_an_await),
+        WEIR_TEST(stacks_are_counted),
 };
 
 int

@@ -92,9 +92,8 @@ weir_fiber_go(weir_go_fn *function, void *context)
 
 /* -- waits without a task -- */
 
-/* 0, or why the fiber that runs must not wait.  Sets *fiber. */
-static int
-may_wait(struct weir__fiber **fiber)
+int
+weir__fiber_may_wait(struct weir__fiber **fiber)
 {
         *fiber = weir__fiber_self();
         if (!*fiber)
@@ -159,7 +158,7 @@ int
 weir_fiber_sleep(weir_nsec duration)
 {
         struct weir__fiber *fiber;
-        int fault = may_wait(&fiber);
+        int fault = weir__fiber_may_wait(&fiber);
 
         if (fault)
                 return fault;
@@ -242,7 +241,7 @@ weir_fiber_receive(weir_channel *channel, void **message)
 {
         struct weir__fiber *fiber;
         void *received = NULL;
-        int fault = may_wait(&fiber);
+        int fault = weir__fiber_may_wait(&fiber);
 
         if (!fault)
                 fault = weir_channel_poll(channel, &received);
@@ -256,7 +255,7 @@ int
 weir_fiber_send(weir_channel *channel, void *message)
 {
         struct weir__fiber *fiber;
-        int fault = may_wait(&fiber);
+        int fault = weir__fiber_may_wait(&fiber);
 
         if (!fault)
                 fault = weir_channel_post(channel, message);

@@ -168,6 +168,9 @@ weir__fiber_has_lost_poller(const struct weir__worker *worker)
 /* Discards a task that the last await has refused.  On the stack of the fiber. */
 void weir__fiber_drop_refused(struct weir__fiber *fiber);
 
+/* 0, or why the fiber that runs must not wait.  Sets *fiber.  Gives back what the last await has refused. */
+int weir__fiber_may_wait(struct weir__fiber **fiber);
+
 /* weir_await in that fiber. */
 int weir__fiber_await(struct weir__fiber *fiber, struct weir_task *task, void *at);
 

@@ -33,8 +33,11 @@
 #include <stdbool.h>
 
 #include <weir/channel.h>
+#include <weir/counter.h>
 #include <weir/go.h>
 #include <weir/guard.h>
+#include <weir/pool.h>
+#include <weir/semaphore.h>
 #include <weir/task.h>
 #include <weir/time.h>
 
@@ -136,6 +139,30 @@ WEIR_API int weir_fiber_send(weir_channel *channel, void *message);
 WEIR_API int weir_fiber_acquire(weir_guard *guard);
 WEIR_API int weir_fiber_release(weir_guard *guard);
 
+/* Acquires tokens of a semaphore.  Those that are free are taken without a task.  Unlike a guard they
+ * are not the fiber's: the program gives them back by weir_semaphore_release.
+ *
+ * Owner:   if the result is 0, the tokens must be given back.  Otherwise none were taken.
+ * Result:  as the start and the status of weir_semaphore_acquire_new; -ECHILD in a forked child;
+ *          -EDEADLK outside of a fiber.
+ * Threads: a fiber. */
+WEIR_API int weir_fiber_acquire_tokens(weir_semaphore *semaphore, uint64_t tokens);
+
+/* Takes an object out of a pool.  One that is there is taken without a task.
+ *
+ * Owner:   if the result is 0, the object is the caller's, who puts it back by weir_pool_put.
+ *          Otherwise it is NULL.
+ * Result:  as the start and the status of weir_pool_take_new; -EDEADLK outside of a fiber.
+ * Threads: a fiber. */
+WEIR_API int weir_fiber_take(weir_pool *pool, void **object);
+
+/* Waits until a counter has reached its target.  What a waitgroup is for threads, that is for fibers
+ * a counter, or a group if the work is children of the fiber.
+ *
+ * Result:  as the start and the status of weir_counter_wait_new; -EDEADLK outside of a fiber.
+ * Threads: a fiber. */
+WEIR_API int weir_fiber_wait(weir_counter *counter);
+
 /* Runs a function on the executor and awaits its end.
  *
  * Result:  0, or the status of weir_go_fail; as weir_go_new.
@@ -219,10 +246,10 @@ WEIR_API int *weir_errno_location(void);
 
 /* Statistics of fibers and their stacks. */
 struct weir_fiber_stats {
-        size_t running;      /* fibers that have begun and not ended */
-        size_t stacks;       /* stacks there are, in use and free ones */
-        size_t stack_size;   /* usable bytes of each */
-        size_t stacks_most;  /* the limit of the kernel without guard installation; 0: there is none */
+        size_t running;     /* fibers that have begun and not ended */
+        size_t stacks;      /* stacks there are, in use and free ones */
+        size_t stack_size;  /* usable bytes of each */
+        size_t stacks_most; /* the limit of the kernel without guard installation; 0: there is none */
 };
 
 /* Fills in the statistics.

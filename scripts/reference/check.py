@@ -44,6 +44,7 @@ NOT_RETURNED = {
     "weir_client_default": {"EINVAL": "its config is the default one"},
     "weir_connect_new": CONNECTING,
     "weir_connect_tls_new": CONNECTING,
+    "weir_fiber_acquire_tokens": WAITING,
     "weir_fiber_receive": WAITING,
     "weir_fiber_send": WAITING,
     "weir_graph_new": OF_AN_AWAIT,

@@ -1,0 +1,355 @@
+/* test/fiber_calls_test.c: what fibers take from objects, on the virtual clock: at once, after a wait, and when they end early at
+ * the same time. */
+#include "test/fiber_fixture.h"
+
+#define FAR WEIR_SEC(100000)
+
+static struct {
+        weir_semaphore *semaphore;
+        weir_pool *pool;
+        weir_counter *counter;
+} of;
+
+static int objects[2];
+
+static void
+begin(uint64_t tokens)
+{
+        weir_test_begin_virtual();
+        of.semaphore = weir_semaphore_new(tokens);
+        of.pool = weir_pool_new(NULL);
+        of.counter = weir_counter_new(2);
+}
+
+static void
+end(void)
+{
+        weir_semaphore_unref(of.semaphore);
+        weir_pool_unref(of.pool);
+        weir_counter_unref(of.counter);
+        weir_test_end();
+}
+
+static void
+run(weir_fiber_fn *function)
+{
+        CU_ASSERT_EQUAL(weir_task_run(weir_fiber_new_as("test", function, NULL, NULL)), 0);
+}
+
+/* A task that acts in a second. */
+static void
+in_a_second(weir_task_fn *act)
+{
+        CU_ASSERT_EQUAL(weir_task_start(weir_timer_new(WEIR_SEC(1), act, NULL)), 0);
+}
+
+/* -- tokens -- */
+
+static void
+release_one(weir_task *task, void *context)
+{
+        (void)task;
+        (void)context;
+        CU_ASSERT_EQUAL(weir_semaphore_release(of.semaphore, 1), 0);
+}
+
+static void
+close_semaphore(weir_task *task, void *context)
+{
+        (void)task;
+        (void)context;
+        CU_ASSERT_EQUAL(weir_semaphore_close(of.semaphore), 0);
+}
+
+static int
+acquire_two(void *context)
+{
+        weir_nsec *when = context;
+        int status = weir_fiber_acquire_tokens(of.semaphore, 2);
+
+        *when = weir_now();
+        return status;
+}
+
+static int
+acquire_tokens(void *context)
+{
+        weir_nsec began = weir_now(), when = 0;
+
+        (void)context;
+        CU_ASSERT_EQUAL(weir_fiber_acquire_tokens(of.semaphore, 2), 0);
+        CU_ASSERT_EQUAL(weir_semaphore_available(of.semaphore), 0);
+        CU_ASSERT_EQUAL(weir_fiber_acquire_tokens(of.semaphore, 0), 0);
+        in_a_second(release_one);
+        CU_ASSERT_EQUAL(weir_fiber_acquire_tokens(of.semaphore, 1), 0);
+        CU_ASSERT_EQUAL(weir_now() - began, WEIR_SEC(1));
+
+        /* Nobody overtakes a fiber that wants more. */
+        weir_group *group = weir_group_open();
+        CU_ASSERT_EQUAL(weir_group_start(group, weir_fiber_new(acquire_two, NULL, &when)), 0);
+        CU_ASSERT_EQUAL(weir_fiber_sleep(1), 0);
+        CU_ASSERT_EQUAL(weir_semaphore_release(of.semaphore, 1), 0);
+        in_a_second(release_one);
+        began = weir_now();
+        CU_ASSERT_EQUAL(weir_semaphore_try_acquire(of.semaphore, 1), -EAGAIN);
+        CU_ASSERT_EQUAL(weir_group_close(group), 0);
+        CU_ASSERT_EQUAL(when - began, WEIR_SEC(1));
+
+        in_a_second(close_semaphore);
+        CU_ASSERT_EQUAL(weir_fiber_acquire_tokens(of.semaphore, 1), -EPIPE);
+        CU_ASSERT_EQUAL(weir_fiber_acquire_tokens(of.semaphore, 1), -EPIPE);
+        CU_ASSERT_EQUAL(weir_semaphore_release(of.semaphore, 2), 0);
+        return 0;
+}
+
+static int
+acquire_wrongly(void *context)
+{
+        (void)context;
+        CU_ASSERT_EQUAL(weir_fiber_acquire_tokens(of.semaphore, 3), -EINVAL);
+        CU_ASSERT_EQUAL(weir_fiber_acquire_tokens(NULL, 1), -ENOMEM);
+        CU_ASSERT_EQUAL(weir_semaphore_available(of.semaphore), 2);
+        return 0;
+}
+
+static void
+tokens_are_acquired(void)
+{
+        begin(2);
+        run(acquire_tokens);
+        end();
+        begin(2);
+        run(acquire_wrongly);
+        CU_ASSERT_EQUAL(weir_fiber_acquire_tokens(of.semaphore, 1), -EDEADLK);
+        CU_ASSERT_EQUAL(weir_semaphore_available(of.semaphore), 2);
+        end();
+}
+
+/* -- objects -- */
+
+static void
+put_one(weir_task *task, void *context)
+{
+        (void)task;
+        (void)context;
+        CU_ASSERT_EQUAL(weir_pool_put(of.pool, &objects[0]), 0);
+}
+
+static int
+take_objects(void *context)
+{
+        weir_nsec began = weir_now();
+        void *object = context;
+
+        CU_ASSERT_EQUAL(weir_pool_put(of.pool, &objects[0]), 0);
+        CU_ASSERT_EQUAL(weir_pool_put(of.pool, &objects[1]), 0);
+        CU_ASSERT_EQUAL(weir_fiber_take(of.pool, &object), 0);
+        CU_ASSERT_PTR_EQUAL(object, &objects[1]);
+        CU_ASSERT_EQUAL(weir_fiber_take(of.pool, &object), 0);
+        CU_ASSERT_PTR_EQUAL(object, &objects[0]);
+        CU_ASSERT_EQUAL(weir_now(), began);
+        in_a_second(put_one);
+        CU_ASSERT_EQUAL(weir_fiber_take(of.pool, &object), 0);
+        CU_ASSERT_PTR_EQUAL(object, &objects[0]);
+        CU_ASSERT_EQUAL(weir_now() - began, WEIR_SEC(1));
+
+        /* It is the fiber's: no await puts it back. */
+        CU_ASSERT_EQUAL(weir_fiber_yield(), 0);
+        CU_ASSERT_EQUAL(weir_pool_available(of.pool), 0);
+        CU_ASSERT_EQUAL(weir_fiber_take(NULL, &object), -ENOMEM);
+        CU_ASSERT_PTR_NULL(object);
+        return 0;
+}
+
+static void
+objects_are_taken(void)
+{
+        void *object = objects;
+
+        begin(0);
+        run(take_objects);
+        CU_ASSERT_EQUAL(weir_pool_put(of.pool, &objects[0]), 0);
+        CU_ASSERT_EQUAL(weir_fiber_take(of.pool, &object), -EDEADLK);
+        CU_ASSERT_PTR_NULL(object);
+        CU_ASSERT_EQUAL(weir_pool_available(of.pool), 1);
+        end();
+}
+
+/* -- counters -- */
+
+static void
+count_two(weir_task *task, void *context)
+{
+        (void)task;
+        (void)context;
+        CU_ASSERT_EQUAL(weir_counter_count(of.counter, 2), 2);
+}
+
+static int
+wait_for_count(void *context)
+{
+        weir_nsec began = weir_now();
+
+        (void)context;
+        in_a_second(count_two);
+        CU_ASSERT_EQUAL(weir_fiber_wait(of.counter), 0);
+        CU_ASSERT_EQUAL(weir_now() - began, WEIR_SEC(1));
+        CU_ASSERT_EQUAL(weir_fiber_wait(of.counter), 0);
+        CU_ASSERT_EQUAL(weir_now() - began, WEIR_SEC(1));
+        CU_ASSERT_EQUAL(weir_fiber_wait(NULL), -ENOMEM);
+        return 0;
+}
+
+static void
+counts_are_waited_for(void)
+{
+        begin(0);
+        CU_ASSERT_EQUAL(weir_fiber_wait(of.counter), -EDEADLK);
+        run(wait_for_count);
+        end();
+}
+
+/* -- a deadline, and what is there when the fiber has ended early -- */
+
+static int
+wait_until_the_deadline(void *context)
+{
+        void *object = context;
+
+        CU_ASSERT_EQUAL(weir_series_set_deadline(weir_fiber_series(), WEIR_SEC(1)), 0);
+        CU_ASSERT_EQUAL(weir_fiber_acquire_tokens(of.semaphore, 1), -ETIMEDOUT);
+        CU_ASSERT_EQUAL(weir_pool_put(of.pool, objects), 0);
+        CU_ASSERT_EQUAL(weir_semaphore_release(of.semaphore, 1), 0);
+        CU_ASSERT_EQUAL(weir_fiber_acquire_tokens(of.semaphore, 1), -ETIMEDOUT);
+        CU_ASSERT_EQUAL(weir_fiber_take(of.pool, &object), -ETIMEDOUT);
+        CU_ASSERT_PTR_NULL(object);
+        CU_ASSERT_EQUAL(weir_fiber_wait(of.counter), -ETIMEDOUT);
+        return 0;
+}
+
+static void
+nothing_is_taken_after_the_end(void)
+{
+        begin(0);
+        CU_ASSERT_EQUAL(weir_task_run(weir_fiber_new(wait_until_the_deadline, NULL, NULL)), -ETIMEDOUT);
+        CU_ASSERT_EQUAL(weir_pool_available(of.pool), 1);
+        CU_ASSERT_EQUAL(weir_semaphore_available(of.semaphore), 1);
+        end();
+}
+
+/* -- what is given at the time of a cancel: the fiber has it, or it is still there -- */
+
+static int status;
+static void *object;
+
+static int
+get_tokens(void *context)
+{
+        (void)context;
+        status = weir_fiber_acquire_tokens(of.semaphore, 1);
+        CU_ASSERT_EQUAL(weir_fiber_yield(), -ECANCELED);
+        return 0;
+}
+
+static void
+give_tokens(void)
+{
+        release_one(NULL, NULL);
+}
+
+static uint64_t
+tokens_there(void)
+{
+        return weir_semaphore_available(of.semaphore);
+}
+
+static int
+get_object(void *context)
+{
+        (void)context;
+        status = weir_fiber_take(of.pool, &object);
+        CU_ASSERT_PTR_EQUAL(object, status ? NULL : &objects[0]);
+        CU_ASSERT_EQUAL(weir_fiber_yield(), -ECANCELED);
+        return 0;
+}
+
+static void
+give_object(void)
+{
+        put_one(NULL, NULL);
+}
+
+static uint64_t
+objects_there(void)
+{
+        return weir_pool_available(of.pool);
+}
+
+static const struct gift {
+        weir_fiber_fn *get;
+        void (*give)(void);
+        uint64_t (*there)(void);
+} gifts[] = {
+        {get_tokens, give_tokens, tokens_there},
+        {get_object, give_object, objects_there},
+};
+
+static const struct gift *gift;
+
+/* Both in one callback: the fiber has not gone on yet when the second comes. */
+static void
+give_and_cancel(weir_task *task, void *series)
+{
+        (void)task;
+        gift->give();
+        weir_series_cancel(series);
+}
+
+static void
+cancel_and_give(weir_task *task, void *series)
+{
+        (void)task;
+        weir_series_cancel(series);
+        gift->give();
+}
+
+static void
+try_gift(weir_task_fn *both)
+{
+        begin(0);
+        status = 1;
+        object = NULL;
+        weir_series *series = weir_series_ref(weir_series_new(NULL, NULL));
+        weir_series_push(series, weir_fiber_new_as("given", gift->get, NULL, NULL));
+        weir_series_start(series);
+        weir_test_pass(1);
+        CU_ASSERT_EQUAL(status, 1);
+        weir_task_start(weir_empty_new(both, series));
+        weir_test_pass(1);
+        CU_ASSERT(status == 0 || (both == cancel_and_give && status == -ECANCELED));
+        CU_ASSERT_EQUAL(gift->there(), status == 0 ? 0 : 1);
+        weir_series_unref(series);
+        end();
+}
+
+static void
+nothing_is_lost_at_a_cancel(void)
+{
+        for (size_t i = 0; i < sizeof gifts / sizeof *gifts; i++) {
+                gift = &gifts[i];
+                try_gift(give_and_cancel);
+                try_gift(cancel_and_give);
+        }
+}
+
+int
+main(void)
+{
+        static const struct weir_test tests[] = {
+                WEIR_TEST(tokens_are_acquired),         WEIR_TEST(objects_are_taken),
+                WEIR_TEST(counts_are_waited_for),       WEIR_TEST(nothing_is_taken_after_the_end),
+                WEIR_TEST(nothing_is_lost_at_a_cancel),
+        };
+
+        return weir_test_main("fiber_calls", tests, sizeof tests / sizeof *tests);
+}
