@@ -8,9 +8,18 @@ static struct {
         weir_semaphore *semaphore;
         weir_pool *pool;
         weir_counter *counter;
+        weir_channel *empty, *full;
 } of;
 
 static int objects[2];
+static _Atomic int dropped;
+
+static void
+drop(void *message)
+{
+        (void)message;
+        dropped++;
+}
 
 static void
 begin(uint64_t tokens)
@@ -19,6 +28,10 @@ begin(uint64_t tokens)
         of.semaphore = weir_semaphore_new(tokens);
         of.pool = weir_pool_new(NULL);
         of.counter = weir_counter_new(2);
+        of.empty = weir_channel_new(1, drop);
+        of.full = weir_channel_new(1, drop);
+        CU_ASSERT_EQUAL(weir_channel_post(of.full, &objects[0]), 0);
+        dropped = 0;
 }
 
 static void
@@ -27,6 +40,8 @@ end(void)
         weir_semaphore_unref(of.semaphore);
         weir_pool_unref(of.pool);
         weir_counter_unref(of.counter);
+        weir_channel_unref(of.empty);
+        weir_channel_unref(of.full);
         weir_test_end();
 }
 
@@ -209,6 +224,144 @@ counts_are_waited_for(void)
         end();
 }
 
+/* -- several channels -- */
+
+/* What is possible at once: the first in the array, by a message or by a closed channel. */
+static int
+select_at_once(void *context)
+{
+        struct weir_case cases[] = {{.receive = of.empty}, {.receive = of.full}, {.send = of.empty, .message = &objects[1]}};
+        weir_nsec began = weir_now();
+
+        (void)context;
+        CU_ASSERT_EQUAL(weir_fiber_select(cases, 3), 1);
+        CU_ASSERT(cases[1].status == 0 && cases[1].message == &objects[0]);
+        CU_ASSERT_EQUAL(weir_fiber_select(cases, 3), 2);
+        CU_ASSERT_EQUAL(cases[2].status, 0);
+        cases[0].is_off = true;
+        CU_ASSERT_EQUAL(weir_fiber_select_within(cases, 3, 0), -ETIMEDOUT);
+        cases[0].is_off = false;
+        CU_ASSERT_EQUAL(weir_fiber_select_within(cases, 3, 0), 0);
+        CU_ASSERT(cases[0].status == 0 && cases[0].message == &objects[1]);
+        CU_ASSERT_EQUAL(weir_channel_close(of.full), 0);
+        CU_ASSERT_EQUAL(weir_fiber_select(cases, 2), 1);
+        CU_ASSERT(cases[1].status == -EPIPE && cases[1].message == NULL);
+        CU_ASSERT_EQUAL(weir_channel_close(of.empty), 0);
+        CU_ASSERT_EQUAL(weir_fiber_select(&cases[2], 1), 0);
+        CU_ASSERT(cases[2].status == -EPIPE && cases[2].message == &objects[1]);
+        CU_ASSERT_EQUAL(weir_now(), began);
+        CU_ASSERT_EQUAL(dropped, 0);
+        return 0;
+}
+
+static void
+post_one(weir_task *task, void *context)
+{
+        (void)task;
+        (void)context;
+        CU_ASSERT_EQUAL(weir_channel_post(of.empty, &objects[1]), 0);
+}
+
+static void
+receive_one(weir_task *task, void *context)
+{
+        void *message;
+
+        (void)task;
+        (void)context;
+        CU_ASSERT_EQUAL(weir_channel_poll(of.full, &message), 0);
+}
+
+static void
+close_both(weir_task *task, void *context)
+{
+        (void)task;
+        (void)context;
+        CU_ASSERT_EQUAL(weir_channel_close(of.full), 0);
+        CU_ASSERT_EQUAL(weir_channel_close(of.empty), 0);
+}
+
+static int
+select_after_a_wait(void *context)
+{
+        struct weir_case cases[] = {{.receive = of.empty},
+                                    {.receive = of.full, .is_off = true},
+                                    {.send = of.full, .message = &objects[1]},
+                                    {.send = of.full, .message = &objects[1]}};
+        weir_nsec began = weir_now();
+
+        (void)context;
+        in_a_second(post_one);
+        CU_ASSERT_EQUAL(weir_fiber_select(cases, 4), 0);
+        CU_ASSERT(cases[0].status == 0 && cases[0].message == &objects[1]);
+        CU_ASSERT_EQUAL(weir_now() - began, WEIR_SEC(1));
+        CU_ASSERT_EQUAL(weir_fiber_yield(), 0);
+        CU_ASSERT_EQUAL(dropped, 0); /* what was not sent is the fiber's */
+
+        CU_ASSERT_EQUAL(weir_fiber_select_within(cases, 4, WEIR_SEC(1)), -ETIMEDOUT);
+        CU_ASSERT_EQUAL(weir_now() - began, WEIR_SEC(2));
+        CU_ASSERT_EQUAL(weir_fiber_yield(), 0);
+        CU_ASSERT_EQUAL(dropped, 0);
+
+        in_a_second(receive_one);
+        CU_ASSERT_EQUAL(weir_fiber_select_within(cases, 4, WEIR_SEC(2)), 2);
+        CU_ASSERT_EQUAL(cases[2].status, 0);
+        CU_ASSERT_EQUAL(weir_now() - began, WEIR_SEC(3));
+        CU_ASSERT_EQUAL(weir_channel_length(of.full), 1); /* one message, once */
+        CU_ASSERT_EQUAL(weir_fiber_yield(), 0);
+        CU_ASSERT_EQUAL(dropped, 0);
+
+        in_a_second(close_both);
+        CU_ASSERT_EQUAL(weir_fiber_select(&cases[2], 2), 0);
+        CU_ASSERT_EQUAL(cases[2].status, -EPIPE);
+        CU_ASSERT_EQUAL(weir_fiber_select(cases, 1), 0);
+        CU_ASSERT(cases[0].status == -EPIPE && cases[0].message == NULL);
+        CU_ASSERT_EQUAL(dropped, 0);
+        return 0;
+}
+
+static int
+select_wrongly(void *context)
+{
+        struct weir_case cases[WEIR_SELECT_MAX + 1] = {{.receive = of.empty, .send = of.empty}};
+
+        (void)context;
+        CU_ASSERT_EQUAL(weir_fiber_select(cases, 0), -EINVAL);
+        CU_ASSERT_EQUAL(weir_fiber_select(cases, 1), -EINVAL);
+        cases[0] = (struct weir_case){.receive = of.empty, .is_off = true};
+        CU_ASSERT_EQUAL(weir_fiber_select(cases, 1), -EINVAL);
+        CU_ASSERT_EQUAL(weir_fiber_select(cases, 2), -ENOMEM);
+        CU_ASSERT_EQUAL(weir_fiber_select(cases, WEIR_SELECT_MAX + 1), -E2BIG);
+        for (size_t i = 0; i < WEIR_SELECT_MAX; i++)
+                cases[i] = (struct weir_case){.send = of.full, .message = &objects[1]};
+        cases[WEIR_SELECT_MAX - 1] = (struct weir_case){.receive = of.empty};
+        in_a_second(post_one);
+        CU_ASSERT_EQUAL(weir_fiber_select(cases, WEIR_SELECT_MAX), WEIR_SELECT_MAX - 1);
+        CU_ASSERT_EQUAL(weir_fiber_yield(), 0);
+        CU_ASSERT_EQUAL(dropped, 0);
+        return 0;
+}
+
+static void
+fibers_select(void)
+{
+        struct weir_case one = {.receive = of.full};
+
+        begin(0);
+        run(select_at_once);
+        end();
+        begin(0);
+        run(select_after_a_wait);
+        end();
+        CU_ASSERT_EQUAL(dropped, 1); /* it has lain in the channel */
+        begin(0);
+        run(select_wrongly);
+        one.receive = of.full;
+        CU_ASSERT_EQUAL(weir_fiber_select(&one, 1), -EDEADLK);
+        CU_ASSERT_EQUAL(weir_channel_length(of.full), 1);
+        end();
+}
+
 /* -- a deadline, and what is there when the fiber has ended early -- */
 
 static int
@@ -224,6 +377,9 @@ wait_until_the_deadline(void *context)
         CU_ASSERT_EQUAL(weir_fiber_take(of.pool, &object), -ETIMEDOUT);
         CU_ASSERT_PTR_NULL(object);
         CU_ASSERT_EQUAL(weir_fiber_wait(of.counter), -ETIMEDOUT);
+        struct weir_case one = {.receive = of.full};
+        CU_ASSERT_EQUAL(weir_fiber_select(&one, 1), -ETIMEDOUT);
+        CU_ASSERT_PTR_NULL(one.message);
         return 0;
 }
 
@@ -234,6 +390,7 @@ nothing_is_taken_after_the_end(void)
         CU_ASSERT_EQUAL(weir_task_run(weir_fiber_new(wait_until_the_deadline, NULL, NULL)), -ETIMEDOUT);
         CU_ASSERT_EQUAL(weir_pool_available(of.pool), 1);
         CU_ASSERT_EQUAL(weir_semaphore_available(of.semaphore), 1);
+        CU_ASSERT_EQUAL(weir_channel_length(of.full), 1);
         end();
 }
 
@@ -285,6 +442,59 @@ objects_there(void)
         return weir_pool_available(of.pool);
 }
 
+static int
+get_message(void *context)
+{
+        struct weir_case cases[] = {{.send = of.full, .message = &objects[0]}, {.receive = of.empty}};
+
+        (void)context;
+        int winner = weir_fiber_select(cases, 2);
+        status = winner < 0 ? winner : cases[winner].status;
+        CU_ASSERT(winner < 0 || winner == 1);
+        CU_ASSERT_PTR_EQUAL(cases[1].message, status ? NULL : &objects[1]);
+        CU_ASSERT_EQUAL(weir_fiber_yield(), -ECANCELED);
+        CU_ASSERT_EQUAL(dropped, 0);
+        return 0;
+}
+
+static void
+give_message(void)
+{
+        post_one(NULL, NULL);
+}
+
+static uint64_t
+messages_there(void)
+{
+        return weir_channel_length(of.empty);
+}
+
+static int
+put_message(void *context)
+{
+        struct weir_case cases[] = {{.send = of.full, .message = &objects[1]}, {.receive = of.empty}};
+
+        (void)context;
+        int winner = weir_fiber_select(cases, 2);
+        status = winner < 0 ? winner : cases[winner].status;
+        CU_ASSERT(winner <= 0);
+        CU_ASSERT_EQUAL(weir_fiber_yield(), -ECANCELED);
+        CU_ASSERT_EQUAL(dropped, 0);
+        return 0;
+}
+
+static void
+make_room(void)
+{
+        receive_one(NULL, NULL);
+}
+
+static uint64_t
+room_there(void)
+{
+        return 1 - weir_channel_length(of.full);
+}
+
 static const struct gift {
         weir_fiber_fn *get;
         void (*give)(void);
@@ -292,6 +502,8 @@ static const struct gift {
 } gifts[] = {
         {get_tokens, give_tokens, tokens_there},
         {get_object, give_object, objects_there},
+        {get_message, give_message, messages_there},
+        {put_message, make_room, room_there},
 };
 
 static const struct gift *gift;
@@ -346,8 +558,11 @@ int
 main(void)
 {
         static const struct weir_test tests[] = {
-                WEIR_TEST(tokens_are_acquired),         WEIR_TEST(objects_are_taken),
-                WEIR_TEST(counts_are_waited_for),       WEIR_TEST(nothing_is_taken_after_the_end),
+                WEIR_TEST(tokens_are_acquired),
+                WEIR_TEST(objects_are_taken),
+                WEIR_TEST(counts_are_waited_for),
+                WEIR_TEST(fibers_select),
+                WEIR_TEST(nothing_is_taken_after_the_end),
                 WEIR_TEST(nothing_is_lost_at_a_cancel),
         };
 

@@ -148,6 +148,23 @@ wait_select(void)
 }
 
 static int
+wait_cases(void)
+{
+        struct weir_case cases[] = {
+                {.receive = at.empty}, {.send = at.full, .message = &at}, {.receive = at.full, .is_off = true}};
+
+        return weir_fiber_select(cases, 3);
+}
+
+static int
+wait_cases_within(void)
+{
+        struct weir_case one = {.receive = at.empty};
+
+        return weir_fiber_select_within(&one, 1, FAR / 2);
+}
+
+static int
 wait_parallel(void)
 {
         weir_task *parallel = weir_parallel_new(AT);
@@ -295,6 +312,8 @@ static const struct point points[] = {
         POINT(ticker),
         POINT(timeout),
         POINT(select),
+        POINT(cases),
+        POINT(cases_within),
         POINT(parallel),
         POINT(race),
         POINT(graph),

@@ -66,19 +66,17 @@ static int
 serve(void *context)
 {
         const struct inputs *from = context;
+        struct weir_case cases[] = {{.receive = from->work}, {.receive = from->quit}};
 
         for (;;) {
-                weir_task *select = weir_select_new(NULL, NULL);
+                int winner = weir_fiber_select_within(cases, 2, WEIR_SEC(1));
 
-                weir_select_receive(select, from->work);
-                weir_select_receive(select, from->quit);
-                int err = weir_await_within(select, WEIR_SEC(1));
-                if (err == -ETIMEDOUT)
+                if (winner == -ETIMEDOUT)
                         puts("idle for a second");
-                else if (err || weir_select_winner(select) == 1)
+                else if (winner != 0 || cases[0].status)
                         return 0; /* -EPIPE: it was closed */
                 else
-                        printf("work %s\n", (char *)weir_channel_take_message(select));
+                        printf("work %s\n", (char *)cases[0].message);
         }
 }
 

@@ -142,6 +142,52 @@ fibers_pass_messages(void)
         weir_test_end();
 }
 
+static weir_channel *stop;
+
+static int
+add_up_until_told(void *context)
+{
+        struct weir_case cases[] = {{.receive = stop}, {.receive = numbers}};
+        intptr_t *sum = context;
+        int winner;
+
+        while ((winner = weir_fiber_select(cases, 2)) >= 0) {
+                if (cases[winner].status == -EPIPE)
+                        return 0; /* one of the two is closed */
+                *sum += (intptr_t)cases[winner].message;
+        }
+        return winner; /* cancelled, out of memory */
+}
+
+static int
+add_up_what_is_there(void *context)
+{
+        struct weir_case one = {.receive = numbers};
+        intptr_t *sum = context;
+
+        while (weir_fiber_select_within(&one, 1, WEIR_MSEC(1)) == 0 && one.status == 0)
+                *sum += (intptr_t)one.message;
+        return 0;
+}
+
+static void
+a_fiber_waits_at_two_channels(void)
+{
+        intptr_t sum = 0;
+
+        stop = weir_channel_new(0, NULL);
+        numbers = weir_channel_new(2, NULL);
+        weir_channel_post(numbers, (void *)1);
+        CU_ASSERT_EQUAL(weir_test_run_fiber(add_up_what_is_there, &sum), 0);
+        CU_ASSERT_EQUAL(sum, 1);
+        weir_channel_post(numbers, (void *)2);
+        weir_channel_close(numbers);
+        CU_ASSERT_EQUAL(weir_test_run_fiber(add_up_until_told, &sum), 0);
+        CU_ASSERT_EQUAL(sum, 3);
+        weir_channel_unref(numbers);
+        weir_channel_unref(stop);
+}
+
 static weir_guard *account;
 static int balance;
 
@@ -478,19 +524,13 @@ stacks_are_counted(void)
 }
 
 static const struct weir_test tests[] = {
-        WEIR_TEST(a_fiber_fetches_and_sleeps),
-        WEIR_TEST(a_task_is_borrowed_until_the_next_await),
-        WEIR_TEST(an_await_has_a_limit),
-        WEIR_TEST(fibers_pass_messages),
-        WEIR_TEST(a_guard_is_a_mutex_for_fibers),
-        WEIR_TEST(a_fiber_computes_on_the_executor),
-        WEIR_TEST(fibers_take_objects_and_tokens),
-        WEIR_TEST(a_shield_is_for_cleaning_up),
-        WEIR_TEST(a_group_has_children),
-        WEIR_TEST(a_handler_goes_on_as_a_fiber),
-        WEIR_TEST(an_await_is_a_run_elsewhere),
-        WEIR_TEST(errno_is_read_before_an_await),
-        WEIR_TEST(stacks_are_counted),
+        WEIR_TEST(a_fiber_fetches_and_sleeps),    WEIR_TEST(a_task_is_borrowed_until_the_next_await),
+        WEIR_TEST(an_await_has_a_limit),          WEIR_TEST(fibers_pass_messages),
+        WEIR_TEST(a_guard_is_a_mutex_for_fibers), WEIR_TEST(a_fiber_computes_on_the_executor),
+        WEIR_TEST(a_fiber_waits_at_two_channels), WEIR_TEST(fibers_take_objects_and_tokens),
+        WEIR_TEST(a_shield_is_for_cleaning_up),   WEIR_TEST(a_group_has_children),
+        WEIR_TEST(a_handler_goes_on_as_a_fiber),  WEIR_TEST(an_await_is_a_run_elsewhere),
+        WEIR_TEST(errno_is_read_before_an_await), WEIR_TEST(stacks_are_counted),
 };
 
 int

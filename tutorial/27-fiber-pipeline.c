@@ -68,22 +68,18 @@ static int read_orders(void *context)
 /* Even numbers are bad.  The stop comes first: when both are there, it wins. */
 static int check(void *context)
 {
-        weir_task *select;
-        int *order;
+        struct weir_case cases[] = {{.receive = stop}, {.receive = orders}};
+        int winner;
 
         (void)context;
-        for (;;) {
-                select = weir_select_new(NULL, NULL);
-                weir_select_receive(select, stop);
-                weir_select_receive(select, orders);
-                if (weir_await(select))
-                        break; /* -EPIPE: one of the two is closed */
-                order = weir_channel_take_message(select);
+        while ((winner = weir_fiber_select(cases, 2)) >= 0 && cases[winner].status == 0) {
+                int *order = cases[winner].message;
+
                 say_order("check", *order % 2 ? "finds good" : "finds bad", order);
                 if (*order % 2 == 0 || weir_fiber_send(good, order))
                         order_drop(order);
         }
-        say("check", weir_select_winner(select) == 0 ? "is told to stop" : "has seen all");
+        say("check", winner == 0 ? "is told to stop" : "has seen all");
         weir_channel_close(orders); /* for the reader, which may wait for room */
         return weir_channel_close(good);
 }

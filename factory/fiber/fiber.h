@@ -174,6 +174,9 @@ int weir__fiber_may_wait(struct weir__fiber **fiber);
 /* weir_await in that fiber. */
 int weir__fiber_await(struct weir__fiber *fiber, struct weir_task *task, void *at);
 
+/* weir_await_within in that fiber. */
+int weir__fiber_await_within(struct weir__fiber *fiber, struct weir_task *task, weir_nsec limit, void *at);
+
 /* A task will not be started: it stays borrowed until the next await, with that status, which is returned.  Consumes it. */
 int weir__fiber_refuse(struct weir__fiber *fiber, struct weir_task *task, int fault);
 

@@ -78,18 +78,11 @@ end_limit(struct weir__fiber *fiber, weir_timer_id id)
 }
 
 int
-weir_await_within(weir_task *task, weir_nsec limit)
+weir__fiber_await_within(struct weir__fiber *fiber, struct weir_task *task, weir_nsec limit, void *at)
 {
-        struct weir__fiber *fiber = weir__fiber_self();
-        int failed = fiber ? 0 : -EDEADLK;
-
-        if (!fiber) {
-                weir_task_dismiss(task);
-                return failed;
-        }
         if (limit == WEIR_FOREVER || !task || task->flags & WEIR__TASK_POISONED)
-                return weir__fiber_await(fiber, task, WEIR__FIBER_AT);
-        failed = weir__fiber_cause(fiber);
+                return weir__fiber_await(fiber, task, at);
+        int failed = weir__fiber_cause(fiber);
         if (!failed && limit <= 0)
                 failed = -ETIMEDOUT;
         if (failed)
@@ -100,9 +93,20 @@ weir_await_within(weir_task *task, weir_nsec limit)
 
                 return weir__fiber_refuse(fiber, task, cause ? cause : failed);
         }
-        int status = weir__fiber_await(fiber, task, WEIR__FIBER_AT);
+        int status = weir__fiber_await(fiber, task, at);
         end_limit(fiber, id);
         return status;
+}
+
+int
+weir_await_within(weir_task *task, weir_nsec limit)
+{
+        struct weir__fiber *fiber = weir__fiber_self();
+
+        if (fiber)
+                return weir__fiber_await_within(fiber, task, limit, WEIR__FIBER_AT);
+        weir_task_dismiss(task);
+        return -EDEADLK;
 }
 
 /* -- shields -- */

@@ -37,6 +37,7 @@
 #include <weir/go.h>
 #include <weir/guard.h>
 #include <weir/pool.h>
+#include <weir/select.h>
 #include <weir/semaphore.h>
 #include <weir/task.h>
 #include <weir/time.h>
@@ -130,6 +131,35 @@ WEIR_API int weir_fiber_yield(void);
  * Threads: a fiber. */
 WEIR_API int weir_fiber_receive(weir_channel *channel, void **message);
 WEIR_API int weir_fiber_send(weir_channel *channel, void *message);
+
+/* A case of weir_fiber_select: one of the two channels is set.
+ *
+ *     struct weir_case cases[] = {{.receive = stop}, {.receive = input, .is_off = is_full}};
+ *     int winner = weir_fiber_select(cases, 2); */
+struct weir_case {
+        weir_channel *receive; /* the channel from which it receives */
+        weir_channel *send;    /* the channel to which it sends */
+        void *message;         /* to be sent; of a winner that receives: what it has received, or NULL */
+        bool is_off;           /* it never wins, so the others keep their indexes */
+        int status;            /* of the winner: 0; -EPIPE: its channel is closed; -ENOMEM: no memory to store its message */
+};
+
+/* Waits at several channels, and does the first operation that is possible, as weir_select_new does:
+ * if several are possible, the first in the array.  What is possible at once needs no task.  The
+ * second function waits for at most `limit`.  With 0 or less it only looks, as with a default case.
+ *
+ * Owner:   the array is borrowed during the call.  The message of a winner with status 0 is the
+ *          channel's if it was sent, and the caller's if it was received.  All other messages that
+ *          were to be sent stay the caller's.  A message may be in several cases, and is sent once.
+ * Result:  the index of the winner, whose case has its status; -EINVAL: no case that can win, or
+ *          one with two channels; -E2BIG for more than WEIR_SELECT_MAX cases; -ENOMEM, also for a
+ *          case that has no channel and is not off; -ETIMEDOUT at the limit; -ECANCELED,
+ *          -ETIMEDOUT or -ESHUTDOWN when the fiber ends early; -ECHILD in a forked child; -EDEADLK
+ *          outside of a fiber.  Without a winner no case has changed.
+ * Units:   nanoseconds.
+ * Threads: a fiber. */
+WEIR_API int weir_fiber_select(struct weir_case *cases, size_t count);
+WEIR_API int weir_fiber_select_within(struct weir_case *cases, size_t count, weir_nsec limit);
 
 /* Acquires a guard for the fiber, which holds it until weir_fiber_release or until the fiber ends.
  *

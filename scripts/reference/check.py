@@ -37,6 +37,12 @@ CONNECTING = {
 }
 WAITING = {"EAGAIN": "it waits then"}
 OF_AN_AWAIT = {"ETIMEDOUT": "the limit of an await of a fiber ends nothing but what is awaited"}
+SELECTING = {
+    "EAGAIN": "it waits then",
+    "EDOM": "it is a select",
+    "ENOENT": "the status is returned then",
+    "EPIPE": "it is the status of a case",
+}
 NOT_RETURNED = {
     "weir_clock_advance": {"EAGAIN": "it does not start the runtime", "ENOMEM": "it does not start the runtime"},
     "weir_clock_run_until": {"EAGAIN": "it does not start the runtime", "ENOMEM": "it does not start the runtime"},
@@ -46,6 +52,8 @@ NOT_RETURNED = {
     "weir_connect_tls_new": CONNECTING,
     "weir_fiber_acquire_tokens": WAITING,
     "weir_fiber_receive": WAITING,
+    "weir_fiber_select": SELECTING,
+    "weir_fiber_select_within": SELECTING,
     "weir_fiber_send": WAITING,
     "weir_graph_new": OF_AN_AWAIT,
     "weir_guard_open": ALIKE,
