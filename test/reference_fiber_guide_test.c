@@ -313,6 +313,59 @@ a_fiber_computes_on_the_executor(void)
         weir_test_end();
 }
 
+/* -- streams -- */
+
+static int
+echo(void *context)
+{
+        weir_stream *stream = context;
+        char data[4096];
+        ssize_t size;
+        int err = 0;
+
+        while (!err && (size = weir_fiber_read(stream, data, sizeof data)) > 0)
+                err = weir_fiber_write(stream, data, (size_t)size);
+        return err ? err : (int)size; /* 0 at the end of the stream */
+}
+
+static void
+on_connection(weir_stream *stream, weir_series *series, void *context)
+{
+        (void)context;
+        weir_series_push(series, weir_fiber_new(echo, NULL, stream));
+}
+
+static int
+talk(void *context)
+{
+        weir_stream *stream;
+        char answer[6] = "";
+        int err = weir_fiber_connect(context, &stream);
+
+        if (err)
+                return err;
+        err = weir_fiber_write(stream, "hello", 5);
+        if (!err && weir_fiber_read_full(stream, answer, 5) == 5)
+                printf("%s\n", answer);
+        weir_stream_unref(stream);
+        return err;
+}
+
+static void
+a_connection_is_a_fiber(void)
+{
+        weir_stream_server *server = weir_stream_server_new(NULL, on_connection, NULL);
+        char address[64];
+
+        weir_test_begin_real(2);
+        CU_ASSERT_EQUAL_FATAL(weir_stream_server_start(server, "127.0.0.1:0"), 0);
+        snprintf(address, sizeof address, "127.0.0.1:%d", weir_stream_server_port(server));
+        CU_ASSERT_EQUAL(weir_task_run(weir_fiber_new(talk, NULL, address)), 0);
+        weir_stream_server_stop(server, WEIR_SEC(10));
+        weir_stream_server_free(server);
+        weir_test_end();
+}
+
 /* -- early ends -- */
 
 static int cleaned_up;
@@ -524,13 +577,21 @@ stacks_are_counted(void)
 }
 
 static const struct weir_test tests[] = {
-        WEIR_TEST(a_fiber_fetches_and_sleeps),    WEIR_TEST(a_task_is_borrowed_until_the_next_await),
-        WEIR_TEST(an_await_has_a_limit),          WEIR_TEST(fibers_pass_messages),
-        WEIR_TEST(a_guard_is_a_mutex_for_fibers), WEIR_TEST(a_fiber_computes_on_the_executor),
-        WEIR_TEST(a_fiber_waits_at_two_channels), WEIR_TEST(fibers_take_objects_and_tokens),
-        WEIR_TEST(a_shield_is_for_cleaning_up),   WEIR_TEST(a_group_has_children),
-        WEIR_TEST(a_handler_goes_on_as_a_fiber),  WEIR_TEST(an_await_is_a_run_elsewhere),
-        WEIR_TEST(errno_is_read_before_an_await), WEIR_TEST(stacks_are_counted),
+        WEIR_TEST(a_fiber_fetches_and_sleeps),
+        WEIR_TEST(a_task_is_borrowed_until_the_next_await),
+        WEIR_TEST(an_await_has_a_limit),
+        WEIR_TEST(fibers_pass_messages),
+        WEIR_TEST(a_guard_is_a_mutex_for_fibers),
+        WEIR_TEST(a_fiber_computes_on_the_executor),
+        WEIR_TEST(a_fiber_waits_at_two_channels),
+        WEIR_TEST(fibers_take_objects_and_tokens),
+        WEIR_TEST(a_connection_is_a_fiber),
+        WEIR_TEST(a_shield_is_for_cleaning_up),
+        WEIR_TEST(a_group_has_children),
+        WEIR_TEST(a_handler_goes_on_as_a_fiber),
+        WEIR_TEST(an_await_is_a_run_elsewhere),
+        WEIR_TEST(errno_is_read_before_an_await),
+        WEIR_TEST(stacks_are_counted),
 };
 
 int

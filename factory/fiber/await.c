@@ -74,6 +74,14 @@ weir__fiber_await(struct weir__fiber *fiber, struct weir_task *task, void *at)
 }
 
 int
+weir__await(struct weir_task *task, void *at)
+{
+        struct weir__fiber *fiber = weir__fiber_self();
+
+        return fiber ? weir__fiber_await(fiber, task, at) : weir_task_run(task);
+}
+
+int
 weir_await(weir_task *task)
 {
         struct weir__fiber *fiber = weir__fiber_self();
@@ -84,10 +92,7 @@ weir_await(weir_task *task)
 int
 weir_fiber_go(weir_go_fn *function, void *context)
 {
-        struct weir__fiber *fiber = weir__fiber_self();
-        weir_task *task = weir_go_new(NULL, function, NULL, context);
-
-        return fiber ? weir__fiber_await(fiber, task, WEIR__FIBER_AT) : weir_task_run(task);
+        return weir__await(weir_go_new(NULL, function, NULL, context), WEIR__FIBER_AT);
 }
 
 /* -- waits without a task -- */

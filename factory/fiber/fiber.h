@@ -174,6 +174,10 @@ int weir__fiber_may_wait(struct weir__fiber **fiber);
 /* weir_await in that fiber. */
 int weir__fiber_await(struct weir__fiber *fiber, struct weir_task *task, void *at);
 
+/* weir_await, for the calls of other rooms.  On a thread of the program the task is gone behind it, so what it brings is taken in
+ * its callback. */
+int weir__await(struct weir_task *task, void *at);
+
 /* weir_await_within in that fiber. */
 int weir__fiber_await_within(struct weir__fiber *fiber, struct weir_task *task, weir_nsec limit, void *at);
 

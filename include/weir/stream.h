@@ -28,6 +28,7 @@
 
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/types.h>
 #include <sys/uio.h>
 
 #include <weir/series.h>
@@ -213,6 +214,37 @@ WEIR_API weir_task *weir_stream_write_file_new(weir_stream *stream, int file, ui
  * Result:  as weir_stream_write_new.
  * Threads: any. */
 WEIR_API weir_task *weir_stream_finish_new(weir_stream *stream, weir_task_fn *done, void *context);
+
+/* -- in a fiber (weir/fiber.h) -- */
+
+/* Connects, and waits until that is done.
+ *
+ * Owner:   the caller has the reference to the stream; NULL if the result is not 0.
+ * Result:  as the start and the status of weir_connect_new, and as weir_await.
+ * Threads: as weir_await: a fiber, or a thread of the program, which waits. */
+WEIR_API int weir_fiber_connect(const char *address, weir_stream **stream);
+
+/* Reads, as read(2) does: waits for the first byte, and takes what is there, up to `size` bytes.  The
+ * second function waits for all of them.
+ *
+ * When the fiber ends early, what had come is there for the next read, as weir_stream_read_new says.
+ *
+ * Owner:   the memory is borrowed during the call.
+ * Result:  how many bytes were read: 0 at the end of the stream; for weir_fiber_read_full fewer than
+ *          `size` if the stream has ended before; -EINVAL also for NULL.  Otherwise as the start and
+ *          the status of weir_stream_read_new, and as weir_await, but for -EPIPE.
+ * Threads: as weir_fiber_connect.
+ * Units:   bytes, 1 to 4 GiB. */
+WEIR_API ssize_t weir_fiber_read(weir_stream *stream, void *memory, size_t size);
+WEIR_API ssize_t weir_fiber_read_full(weir_stream *stream, void *memory, size_t size);
+
+/* Writes all of the bytes, and waits until the system has them.
+ *
+ * Owner:   the bytes are borrowed during the call, and not copied.
+ * Result:  0; as the start and the status of weir_stream_write_new, and as weir_await.
+ * Threads: as weir_fiber_connect.
+ * Units:   bytes. */
+WEIR_API int weir_fiber_write(weir_stream *stream, const void *data, size_t size);
 
 /* How many bytes of writes have started and not ended.  0 for NULL.
  *

@@ -1,0 +1,250 @@
+/* test/fiber_io_calls_test.c: input and output as fibers call it. */
+#include "test/fiber_fixture.h"
+
+#include <sys/socket.h>
+
+#define FAR WEIR_SEC(100000)
+
+/* -- streams -- */
+
+static weir_stream *ends[2];
+
+static void
+begin_streams(void)
+{
+        int pair[2];
+
+        weir_test_begin_real(2);
+        CU_ASSERT_EQUAL_FATAL(socketpair(AF_UNIX, SOCK_STREAM, 0, pair), 0);
+        for (unsigned i = 0; i < 2; i++)
+                ends[i] = weir_stream_of(pair[i]);
+}
+
+static void
+end_streams(void)
+{
+        for (unsigned i = 0; i < 2; i++)
+                weir_stream_unref(ends[i]);
+        weir_test_end();
+}
+
+static void
+run(weir_fiber_fn *function, int expected)
+{
+        CU_ASSERT_EQUAL(weir_task_run(weir_fiber_new_as("test", function, NULL, NULL)), expected);
+}
+
+static int
+write_and_end(void *context)
+{
+        CU_ASSERT_EQUAL(weir_fiber_write(ends[1], "word", 4), 0);
+        CU_ASSERT_EQUAL(weir_fiber_write(ends[1], "", 0), 0);
+        CU_ASSERT_EQUAL(weir_fiber_sleep(WEIR_MSEC(1)), 0);
+        CU_ASSERT_EQUAL(weir_fiber_write(ends[1], context, 3), 0);
+        CU_ASSERT_EQUAL(weir_await(weir_stream_finish_new(ends[1], NULL, NULL)), 0);
+        CU_ASSERT_EQUAL(weir_fiber_write(ends[1], "late", 4), -EPIPE);
+        return 0;
+}
+
+static int
+read_to_the_end(void *context)
+{
+        weir_group *group = weir_group_open();
+        char got[8] = "";
+
+        (void)context;
+        CU_ASSERT_EQUAL(weir_group_start(group, weir_fiber_new(write_and_end, NULL, "end")), 0);
+        CU_ASSERT_EQUAL(weir_fiber_read(ends[0], got, 2), 2);
+        CU_ASSERT_EQUAL(memcmp(got, "wo", 2), 0);
+        CU_ASSERT_EQUAL(weir_fiber_read_full(ends[0], got, 3), 3); /* over two writes */
+        CU_ASSERT_EQUAL(memcmp(got, "rde", 3), 0);
+        CU_ASSERT_EQUAL(weir_fiber_read_full(ends[0], got, 8), 2);
+        CU_ASSERT_EQUAL(memcmp(got, "nd", 2), 0);
+        CU_ASSERT_EQUAL(weir_fiber_read(ends[0], got, 8), 0);
+        CU_ASSERT_EQUAL(weir_fiber_read_full(ends[0], got, 8), 0);
+        CU_ASSERT_EQUAL(weir_group_close(group), 0);
+        return 0;
+}
+
+static int
+use_wrongly(void *context)
+{
+        char got[8];
+
+        (void)context;
+        CU_ASSERT_EQUAL(weir_fiber_read(NULL, got, 8), -ENOMEM);
+        CU_ASSERT_EQUAL(weir_fiber_read(ends[0], got, 0), -EINVAL);
+        CU_ASSERT_EQUAL(weir_fiber_read(ends[0], NULL, 8), -EINVAL);
+        CU_ASSERT_EQUAL(weir_fiber_write(NULL, "word", 4), -ENOMEM);
+        CU_ASSERT_EQUAL(weir_fiber_write(ends[0], NULL, 4), -EINVAL);
+        weir_stream_break(ends[0]);
+        CU_ASSERT_EQUAL(weir_fiber_read(ends[0], got, 8), -ECONNABORTED);
+        CU_ASSERT_EQUAL(weir_fiber_write(ends[0], "word", 4), -ECONNABORTED);
+        return 0;
+}
+
+static void
+streams_are_read_and_written(void)
+{
+        begin_streams();
+        run(read_to_the_end, 0);
+        end_streams();
+        begin_streams();
+        run(use_wrongly, 0);
+        end_streams();
+}
+
+/* What has come before the early end is there for the next read. */
+static int
+read_at_a_deadline(void *context)
+{
+        char got[8];
+
+        (void)context;
+        CU_ASSERT_EQUAL(weir_fiber_write(ends[1], "word", 4), 0);
+        CU_ASSERT_EQUAL(weir_series_set_deadline(weir_fiber_series(), WEIR_MSEC(10)), 0);
+        CU_ASSERT_EQUAL(weir_fiber_read_full(ends[0], got, 8), -ETIMEDOUT);
+        CU_ASSERT_EQUAL(weir_fiber_read(ends[0], got, 8), -ETIMEDOUT);
+        CU_ASSERT_EQUAL(weir_fiber_write(ends[1], "late", 4), -ETIMEDOUT);
+        return 0;
+}
+
+static int
+write_what_nobody_reads(void *context)
+{
+        static char large[4 << 20];
+
+        (void)context;
+        CU_ASSERT_EQUAL(weir_fiber_write(ends[1], large, sizeof large), -ECANCELED);
+        CU_ASSERT_EQUAL(weir_fiber_write(ends[1], "late", 4), -ECANCELED);
+        return 0;
+}
+
+static int
+read_what_nobody_writes(void *context)
+{
+        char got[8] = "";
+
+        (void)context;
+        CU_ASSERT_EQUAL(weir_fiber_read(ends[1], got, sizeof got), -ECANCELED);
+        CU_ASSERT_EQUAL(got[0], 0);
+        return 0;
+}
+
+static int
+cancel_child(void *context)
+{
+        weir_group *group = weir_group_open();
+
+        CU_ASSERT_EQUAL(weir_group_start(group, context), 0);
+        CU_ASSERT_EQUAL(weir_fiber_sleep(WEIR_MSEC(5)), 0);
+        weir_group_cancel(group);
+        return weir_group_close(group);
+}
+
+static void
+cancel(weir_fiber_fn *function)
+{
+        begin_streams();
+        CU_ASSERT_EQUAL(weir_task_run(weir_fiber_new(cancel_child, NULL, weir_fiber_new_as("child", function, NULL, NULL))),
+                        -ECANCELED);
+        end_streams();
+}
+
+static void
+reads_and_writes_end_early(void)
+{
+        char got[8];
+
+        begin_streams();
+        run(read_at_a_deadline, -ETIMEDOUT);
+        CU_ASSERT_EQUAL(weir_fiber_read(ends[0], got, 8), 4); /* on a thread */
+        CU_ASSERT_EQUAL(memcmp(got, "word", 4), 0);
+        end_streams();
+        cancel(write_what_nobody_reads);
+        cancel(read_what_nobody_writes);
+}
+
+static int callback_status;
+
+static void
+read_in_a_callback(weir_task *task, void *context)
+{
+        char got[8];
+
+        (void)task;
+        (void)context;
+        callback_status = (int)weir_fiber_read(ends[0], got, 8);
+}
+
+static void
+threads_read_and_write(void)
+{
+        char got[8];
+
+        begin_streams();
+        CU_ASSERT_EQUAL(weir_fiber_write(ends[1], "word", 4), 0);
+        CU_ASSERT_EQUAL(weir_task_run(weir_empty_new(read_in_a_callback, NULL)), 0);
+        CU_ASSERT_EQUAL(callback_status, -EDEADLK);
+        CU_ASSERT_EQUAL(weir_fiber_read_full(ends[0], got, 4), 4);
+        CU_ASSERT_EQUAL(memcmp(got, "word", 4), 0);
+        weir_stream_unref(ends[1]);
+        ends[1] = NULL;
+        CU_ASSERT_EQUAL(weir_fiber_read(ends[0], got, 4), 0);
+        end_streams();
+}
+
+/* -- connect -- */
+
+static void
+greet(weir_stream *stream, weir_series *series, void *context)
+{
+        (void)context;
+        weir_series_push(series, weir_stream_write_new(stream, "hello", 5, NULL, NULL));
+}
+
+static int
+connect_and_read(void *context)
+{
+        weir_stream *stream = context;
+        char got[8];
+
+        CU_ASSERT_EQUAL(weir_fiber_connect(context, &stream), 0);
+        CU_ASSERT_EQUAL(weir_fiber_read_full(stream, got, 8), 5);
+        CU_ASSERT_EQUAL(memcmp(got, "hello", 5), 0);
+        weir_stream_unref(stream);
+        CU_ASSERT_EQUAL(weir_fiber_connect("nothing", &stream), -EINVAL);
+        CU_ASSERT_PTR_NULL(stream);
+        CU_ASSERT_EQUAL(weir_fiber_connect("unix:@weir/fiber/nobody", &stream), -ECONNREFUSED);
+        CU_ASSERT_PTR_NULL(stream);
+        return 0;
+}
+
+static void
+fibers_connect(void)
+{
+        char address[40];
+
+        weir_test_begin_real(2);
+        weir_stream_server *server = weir_stream_server_new(NULL, greet, NULL);
+        CU_ASSERT_EQUAL_FATAL(weir_stream_server_start(server, "127.0.0.1:0"), 0);
+        snprintf(address, sizeof address, "127.0.0.1:%d", weir_stream_server_port(server));
+        CU_ASSERT_EQUAL(weir_task_run(weir_fiber_new(connect_and_read, NULL, address)), 0);
+        CU_ASSERT_EQUAL(connect_and_read(address), 0); /* on a thread */
+        weir_stream_server_stop(server, WEIR_SEC(10));
+        weir_stream_server_free(server);
+        weir_test_end();
+}
+
+int
+main(void)
+{
+        static const struct weir_test tests[] = {
+                WEIR_TEST(streams_are_read_and_written),
+                WEIR_TEST(reads_and_writes_end_early),
+                WEIR_TEST(threads_read_and_write),
+                WEIR_TEST(fibers_connect),
+        };
+
+        return weir_test_main("fiber_io_calls", tests, sizeof tests / sizeof *tests);
+}
