@@ -1,6 +1,7 @@
 /* test/fiber_io_calls_test.c: input and output as fibers call it. */
 #include "test/fiber_fixture.h"
 
+#include <fcntl.h>
 #include <sys/socket.h>
 
 #define FAR WEIR_SEC(100000)
@@ -236,14 +237,84 @@ fibers_connect(void)
         weir_test_end();
 }
 
+/* -- files -- */
+
+static char path[64];
+
+static int
+write_and_read(void *context)
+{
+        weir_file *file = NULL;
+        char got[16] = "";
+
+        (void)context;
+        CU_ASSERT_EQUAL(weir_fiber_open("/nowhere/at/all", O_RDONLY, 0, &file), -ENOENT);
+        CU_ASSERT_PTR_NULL(file);
+        CU_ASSERT_EQUAL(weir_fiber_open(NULL, O_RDONLY, 0, &file), -EINVAL);
+        CU_ASSERT_EQUAL(weir_fiber_open(path, O_RDWR | O_CREAT | O_TRUNC, 0600, &file), 0);
+        CU_ASSERT_EQUAL(weir_fiber_pread(file, 0, got, sizeof got), 0);
+        CU_ASSERT_EQUAL(weir_fiber_pwrite(file, 0, "hello, world", 12), 0);
+        CU_ASSERT_EQUAL(weir_fiber_pwrite(file, 7, "files", 5), 0);
+        CU_ASSERT_EQUAL(weir_fiber_pread(file, 0, got, 5), 5);
+        CU_ASSERT_STRING_EQUAL(got, "hello");
+        CU_ASSERT_EQUAL(weir_fiber_pread(file, 7, got, sizeof got), 5);
+        CU_ASSERT_STRING_EQUAL(got, "files");
+        CU_ASSERT_EQUAL(weir_fiber_pread(file, 12, got, sizeof got), 0);
+        CU_ASSERT_EQUAL(weir_fiber_pread(file, -1, got, sizeof got), -EINVAL);
+        CU_ASSERT_EQUAL(weir_fiber_pread(file, 0, NULL, sizeof got), -EINVAL);
+        CU_ASSERT_EQUAL(weir_fiber_pread(NULL, 0, got, sizeof got), -EBADF);
+        CU_ASSERT_EQUAL(weir_fiber_pwrite(NULL, 0, got, sizeof got), -EBADF);
+        CU_ASSERT_EQUAL(weir_await(weir_file_close_new(file, NULL, NULL)), 0);
+        CU_ASSERT_EQUAL(weir_fiber_pread(file, 0, got, sizeof got), -EBADF);
+        weir_file_unref(file);
+        return 0;
+}
+
+static int
+read_an_empty_pipe(void *context)
+{
+        weir_file *file = context;
+        char got[8] = "";
+
+        CU_ASSERT_EQUAL(weir_fiber_pread(file, 0, got, sizeof got), -ECANCELED);
+        CU_ASSERT_EQUAL(got[0], 0);
+        CU_ASSERT_EQUAL(weir_fiber_pread(file, 0, got, sizeof got), -ECANCELED);
+        CU_ASSERT_EQUAL(weir_fiber_open("/dev/null", O_RDONLY, 0, &file), -ECANCELED);
+        CU_ASSERT_PTR_NULL(file);
+        return 0;
+}
+
+static void
+files_are_read_and_written(void)
+{
+        int pair[2];
+        char got[8] = "";
+
+        snprintf(path, sizeof path, "/tmp/weir-fiber-calls-%d", (int)getpid());
+        weir_test_begin_real(2);
+        CU_ASSERT_EQUAL(weir_task_run(weir_fiber_new(write_and_read, NULL, NULL)), 0);
+        CU_ASSERT_EQUAL(write_and_read(NULL), 0); /* on a thread */
+        unlink(path);
+
+        CU_ASSERT_EQUAL_FATAL(pipe(pair), 0);
+        weir_file *file = weir_file_of(pair[0]);
+        CU_ASSERT_EQUAL(weir_task_run(weir_fiber_new(cancel_child, NULL, weir_fiber_new(read_an_empty_pipe, NULL, file))),
+                        -ECANCELED);
+        CU_ASSERT_EQUAL(write(pair[1], "word", 4), 4);
+        CU_ASSERT_EQUAL(weir_fiber_pread(file, 0, got, sizeof got), 4);
+        CU_ASSERT_STRING_EQUAL(got, "word"); /* the read that was cancelled took nothing */
+        weir_file_unref(file);
+        close(pair[1]);
+        weir_test_end();
+}
+
 int
 main(void)
 {
         static const struct weir_test tests[] = {
-                WEIR_TEST(streams_are_read_and_written),
-                WEIR_TEST(reads_and_writes_end_early),
-                WEIR_TEST(threads_read_and_write),
-                WEIR_TEST(fibers_connect),
+                WEIR_TEST(streams_are_read_and_written), WEIR_TEST(reads_and_writes_end_early),
+                WEIR_TEST(threads_read_and_write),       WEIR_TEST(fibers_connect),
+                WEIR_TEST(files_are_read_and_written),
         };
 
         return weir_test_main("fiber_io_calls", tests, sizeof tests / sizeof *tests);

@@ -1,5 +1,6 @@
 /* test/reference_fiber_guide_test.c: the examples of the reference for weir/fiber.h, and of docs/fibers.md. */
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -366,6 +367,46 @@ a_connection_is_a_fiber(void)
         weir_test_end();
 }
 
+/* -- files -- */
+
+static int
+copy(void *context)
+{
+        const char *const *paths = context;
+        weir_file *from = NULL, *to = NULL;
+        char data[4096];
+        ssize_t size = 0;
+        int64_t at = 0;
+        int err = weir_fiber_open(paths[0], O_RDONLY, 0, &from);
+
+        if (!err)
+                err = weir_fiber_open(paths[1], O_WRONLY | O_CREAT | O_TRUNC, 0600, &to);
+        while (!err && (size = weir_fiber_pread(from, at, data, sizeof data)) > 0) {
+                err = weir_fiber_pwrite(to, at, data, (size_t)size);
+                at += size;
+        }
+        weir_file_unref(from);
+        weir_file_unref(to);
+        return err ? err : (int)size;
+}
+
+static void
+a_fiber_copies_a_file(void)
+{
+        char name[64];
+        const char *paths[] = {"/proc/self/exe", name};
+        struct stat one, two = {0};
+
+        snprintf(name, sizeof name, "/tmp/weir-fiber-guide-%d", (int)getpid());
+        weir_test_begin_real(2);
+        CU_ASSERT_EQUAL(weir_task_run(weir_fiber_new(copy, NULL, paths)), 0);
+        CU_ASSERT(stat(paths[0], &one) == 0 && stat(name, &two) == 0 && one.st_size == two.st_size);
+        unlink(name);
+        paths[0] = "/nowhere";
+        CU_ASSERT_EQUAL(weir_task_run(weir_fiber_new(copy, NULL, paths)), -ENOENT);
+        weir_test_end();
+}
+
 /* -- early ends -- */
 
 static int cleaned_up;
@@ -577,21 +618,14 @@ stacks_are_counted(void)
 }
 
 static const struct weir_test tests[] = {
-        WEIR_TEST(a_fiber_fetches_and_sleeps),
-        WEIR_TEST(a_task_is_borrowed_until_the_next_await),
-        WEIR_TEST(an_await_has_a_limit),
-        WEIR_TEST(fibers_pass_messages),
-        WEIR_TEST(a_guard_is_a_mutex_for_fibers),
-        WEIR_TEST(a_fiber_computes_on_the_executor),
-        WEIR_TEST(a_fiber_waits_at_two_channels),
-        WEIR_TEST(fibers_take_objects_and_tokens),
-        WEIR_TEST(a_connection_is_a_fiber),
-        WEIR_TEST(a_shield_is_for_cleaning_up),
-        WEIR_TEST(a_group_has_children),
-        WEIR_TEST(a_handler_goes_on_as_a_fiber),
-        WEIR_TEST(an_await_is_a_run_elsewhere),
-        WEIR_TEST(errno_is_read_before_an_await),
-        WEIR_TEST(stacks_are_counted),
+        WEIR_TEST(a_fiber_fetches_and_sleeps),    WEIR_TEST(a_task_is_borrowed_until_the_next_await),
+        WEIR_TEST(an_await_has_a_limit),          WEIR_TEST(fibers_pass_messages),
+        WEIR_TEST(a_guard_is_a_mutex_for_fibers), WEIR_TEST(a_fiber_computes_on_the_executor),
+        WEIR_TEST(a_fiber_waits_at_two_channels), WEIR_TEST(fibers_take_objects_and_tokens),
+        WEIR_TEST(a_connection_is_a_fiber),       WEIR_TEST(a_fiber_copies_a_file),
+        WEIR_TEST(a_shield_is_for_cleaning_up),   WEIR_TEST(a_group_has_children),
+        WEIR_TEST(a_handler_goes_on_as_a_fiber),  WEIR_TEST(an_await_is_a_run_elsewhere),
+        WEIR_TEST(errno_is_read_before_an_await), WEIR_TEST(stacks_are_counted),
 };
 
 int

@@ -21,8 +21,8 @@
  * shutdown that end the fiber also end what it awaits.  After that each await of the fiber returns
  * -ECANCELED, -ETIMEDOUT or -ESHUTDOWN at once, until the function returns.
  *
- * What flows do most has a call of its own: below, and for streams in weir/stream.h (weir_fiber_read,
- * weir_fiber_write).
+ * What flows do most has a call of its own: below, for streams in weir/stream.h (weir_fiber_read,
+ * weir_fiber_write) and for files in weir/file.h (weir_fiber_pread, weir_fiber_pwrite).
  *
  * Between two awaits a fiber runs as a callback does: on a worker, or on a thread of the executor
  * after a function.  It must not block there, or it announces that by weir_blocking_begin, and ends

@@ -24,6 +24,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/stat.h>
+#include <sys/types.h>
 #include <sys/uio.h>
 
 #include <weir/task.h>
@@ -144,8 +145,8 @@ WEIR_API size_t weir_file_count(const weir_task *task);
  * Units:   bytes. */
 WEIR_API weir_task *weir_file_write_new(weir_file *file, int64_t offset, const void *data, size_t size, weir_task_fn *done,
                                         void *context);
-WEIR_API weir_task *weir_file_write_from_new(weir_file *file, int64_t offset, const void *data, size_t size,
-                                             weir_task_fn *done, void *context);
+WEIR_API weir_task *weir_file_write_from_new(weir_file *file, int64_t offset, const void *data, size_t size, weir_task_fn *done,
+                                             void *context);
 WEIR_API weir_task *weir_file_writev_new(weir_file *file, int64_t offset, const struct iovec *parts, size_t count,
                                          weir_task_fn *done, void *context);
 
@@ -158,6 +159,28 @@ WEIR_API weir_task *weir_file_writev_new(weir_file *file, int64_t offset, const 
 WEIR_API weir_task *weir_file_append_new(weir_file *file, const void *data, size_t size, weir_task_fn *done, void *context);
 WEIR_API weir_task *weir_file_appendv_new(weir_file *file, const struct iovec *parts, size_t count, weir_task_fn *done,
                                           void *context);
+
+/* -- in a fiber (weir/fiber.h) -- */
+
+/* Opens a file, as weir_file_open_new does, and waits until that is done.
+ *
+ * Owner:   the reference is the caller's; NULL if the result is not 0.
+ * Result:  0; as weir_file_open_new and its status, and as weir_await.
+ * Threads: as weir_await: a fiber, or a thread of the program, which waits. */
+WEIR_API int weir_fiber_open(const char *path, int flags, unsigned mode, weir_file **file);
+
+/* Reads at an offset, as pread(2) does, and writes all of the data there.
+ *
+ * Owner:   the memory and the data are borrowed during the call, and not copied.
+ * Result:  of the read: how many bytes were read, fewer than `size` only at the end of the file, and
+ *          with a pipe and the like; of the write 0.  Otherwise as weir_file_read_into_new,
+ *          weir_file_write_from_new and their status, and as weir_await.
+ * Threads: as weir_fiber_open.
+ * Units:   bytes. */
+WEIR_API ssize_t weir_fiber_pread(weir_file *file, int64_t offset, void *memory, size_t size);
+WEIR_API int weir_fiber_pwrite(weir_file *file, int64_t offset, const void *data, size_t size);
+
+/* -- sync and size -- */
 
 /* Makes a task that brings to the disk what was written before its start.  The second one leaves
  * out what is not needed to read the data again, such as times.  After an error the data may be
