@@ -308,13 +308,134 @@ files_are_read_and_written(void)
         weir_test_end();
 }
 
+/* -- HTTP -- */
+
+static char url[64];
+static _Atomic int waiting;
+
+static void
+answer(weir_task *exchange, void *context)
+{
+        const char *place = weir_http_path(exchange);
+
+        (void)context;
+        if (strcmp(place, "/wait") == 0) {
+                waiting++;
+                weir_series_push(weir_series_of(exchange), weir_timer_new(FAR, NULL, NULL));
+        } else if (strcmp(place, "/nothing") == 0) {
+                weir_http_reply_text(exchange, 204, "");
+        } else if (strcmp(place, "/word") == 0) {
+                weir_http_reply_text(exchange, 200, "word");
+        } else {
+                weir_http_reply_text(exchange, 404, "not here");
+        }
+}
+
+static const char *
+at(const char *place)
+{
+        static _Thread_local char whole[80];
+
+        snprintf(whole, sizeof whole, "%s%s", url, place);
+        return whole;
+}
+
+static int
+get_all(void *context)
+{
+        void *body = context;
+        size_t size = 99;
+
+        CU_ASSERT_EQUAL(weir_fiber_http_get(at("/word"), &body, &size), 200);
+        CU_ASSERT_EQUAL(size, 4);
+        CU_ASSERT_STRING_EQUAL(body, "word");
+        free(body);
+        CU_ASSERT_EQUAL(weir_fiber_http_get(at("/other"), &body, NULL), 404);
+        CU_ASSERT_STRING_EQUAL(body, "not here");
+        free(body);
+        CU_ASSERT_EQUAL(weir_fiber_http_get(at("/word"), NULL, &size), 200);
+        CU_ASSERT_EQUAL(size, 4);
+        CU_ASSERT_EQUAL(weir_fiber_http_get(at("/nothing"), &body, &size), 204);
+        CU_ASSERT(body == NULL && size == 0);
+        body = &size;
+        size = 99;
+        CU_ASSERT_EQUAL(weir_fiber_http_get("nothing", &body, &size), -EINVAL);
+        CU_ASSERT(body == NULL && size == 0);
+        CU_ASSERT_EQUAL(weir_fiber_http_get("http://127.0.0.1:1/", &body, &size), -ECONNREFUSED);
+        CU_ASSERT(body == NULL && size == 0);
+        return 0;
+}
+
+static int
+get_what_does_not_come(void *context)
+{
+        void *body = context;
+        size_t size = 99;
+
+        CU_ASSERT_EQUAL(weir_fiber_http_get(at("/wait"), &body, &size), -ECANCELED);
+        CU_ASSERT(body == NULL && size == 0);
+        CU_ASSERT_EQUAL(weir_fiber_http_get(at("/word"), &body, &size), -ECANCELED);
+        CU_ASSERT(body == NULL && size == 0);
+        return 0;
+}
+
+static int
+cancel_when_it_waits(void *context)
+{
+        weir_group *group = weir_group_open();
+
+        CU_ASSERT_EQUAL(weir_group_start(group, weir_fiber_new(get_what_does_not_come, NULL, context)), 0);
+        while (waiting == 0)
+                CU_ASSERT_EQUAL(weir_fiber_sleep(WEIR_MSEC(1)), 0);
+        weir_group_cancel(group);
+        return weir_group_close(group);
+}
+
+static int
+get_until_the_deadline(void *context)
+{
+        void *body = context;
+
+        CU_ASSERT_EQUAL(weir_series_set_deadline(weir_fiber_series(), WEIR_MSEC(20)), 0);
+        CU_ASSERT_EQUAL(weir_fiber_http_get(at("/wait"), &body, NULL), -ETIMEDOUT);
+        CU_ASSERT_PTR_NULL(body);
+        return 0;
+}
+
+static void
+get_in_a_callback(weir_task *task, void *context)
+{
+        (void)task;
+        (void)context;
+        callback_status = weir_fiber_http_get(at("/word"), NULL, NULL);
+}
+
+static void
+fibers_get(void)
+{
+        weir_test_begin_real(2);
+        weir_http_server *server = weir_http_server_new(NULL, answer, NULL);
+        CU_ASSERT_EQUAL_FATAL(weir_http_server_start(server, "127.0.0.1:0"), 0);
+        snprintf(url, sizeof url, "http://127.0.0.1:%d", weir_http_server_port(server));
+        waiting = 0;
+        CU_ASSERT_EQUAL(weir_task_run(weir_fiber_new(get_all, NULL, NULL)), 0);
+        CU_ASSERT_EQUAL(get_all(NULL), 0); /* on a thread */
+        CU_ASSERT_EQUAL(weir_task_run(weir_fiber_new(cancel_when_it_waits, NULL, url)), -ECANCELED);
+        CU_ASSERT_EQUAL(weir_task_run(weir_fiber_new(get_until_the_deadline, NULL, url)), -ETIMEDOUT);
+        CU_ASSERT_EQUAL(weir_task_run(weir_empty_new(get_in_a_callback, NULL)), 0);
+        CU_ASSERT_EQUAL(callback_status, -EDEADLK);
+        weir_http_server_stop(server, WEIR_SEC(10));
+        weir_http_server_free(server);
+        weir_test_end();
+}
+
 int
 main(void)
 {
         static const struct weir_test tests[] = {
                 WEIR_TEST(streams_are_read_and_written), WEIR_TEST(reads_and_writes_end_early),
                 WEIR_TEST(threads_read_and_write),       WEIR_TEST(fibers_connect),
-                WEIR_TEST(files_are_read_and_written),
+                WEIR_TEST(files_are_read_and_written),   WEIR_TEST(fibers_get),
         };
 
         return weir_test_main("fiber_io_calls", tests, sizeof tests / sizeof *tests);

@@ -49,6 +49,39 @@ a_fiber_fetches_and_sleeps(void)
         weir_test_end();
 }
 
+/* -- a page in one call -- */
+
+static int
+show(void *context)
+{
+        void *body;
+        size_t size;
+        int status = weir_fiber_http_get(url, &body, &size);
+
+        if (status < 0)
+                return status; /* no connection, cancelled, out of memory */
+        printf("%d, %zu bytes: %s", status, size, body ? (char *)body : "");
+        *(int *)context = status;
+        free(body);
+        return 0;
+}
+
+static void
+a_fiber_gets_a_page(void)
+{
+        weir_http_server *server = weir_http_server_new(NULL, answer, NULL);
+        int status = 0;
+
+        weir_test_begin_real(2);
+        CU_ASSERT_EQUAL_FATAL(weir_http_server_start(server, "127.0.0.1:0"), 0);
+        snprintf(url, sizeof url, "http://127.0.0.1:%d/", weir_http_server_port(server));
+        CU_ASSERT_EQUAL(weir_task_run(weir_fiber_new(show, NULL, &status)), 0);
+        CU_ASSERT_EQUAL(status, 200);
+        weir_http_server_stop(server, WEIR_SEC(10));
+        weir_http_server_free(server);
+        weir_test_end();
+}
+
 /* -- awaits -- */
 
 static const char *page;
@@ -618,14 +651,23 @@ stacks_are_counted(void)
 }
 
 static const struct weir_test tests[] = {
-        WEIR_TEST(a_fiber_fetches_and_sleeps),    WEIR_TEST(a_task_is_borrowed_until_the_next_await),
-        WEIR_TEST(an_await_has_a_limit),          WEIR_TEST(fibers_pass_messages),
-        WEIR_TEST(a_guard_is_a_mutex_for_fibers), WEIR_TEST(a_fiber_computes_on_the_executor),
-        WEIR_TEST(a_fiber_waits_at_two_channels), WEIR_TEST(fibers_take_objects_and_tokens),
-        WEIR_TEST(a_connection_is_a_fiber),       WEIR_TEST(a_fiber_copies_a_file),
-        WEIR_TEST(a_shield_is_for_cleaning_up),   WEIR_TEST(a_group_has_children),
-        WEIR_TEST(a_handler_goes_on_as_a_fiber),  WEIR_TEST(an_await_is_a_run_elsewhere),
-        WEIR_TEST(errno_is_read_before_an_await), WEIR_TEST(stacks_are_counted),
+        WEIR_TEST(a_fiber_fetches_and_sleeps),
+        WEIR_TEST(a_task_is_borrowed_until_the_next_await),
+        WEIR_TEST(an_await_has_a_limit),
+        WEIR_TEST(fibers_pass_messages),
+        WEIR_TEST(a_guard_is_a_mutex_for_fibers),
+        WEIR_TEST(a_fiber_computes_on_the_executor),
+        WEIR_TEST(a_fiber_waits_at_two_channels),
+        WEIR_TEST(fibers_take_objects_and_tokens),
+        WEIR_TEST(a_connection_is_a_fiber),
+        WEIR_TEST(a_fiber_copies_a_file),
+        WEIR_TEST(a_fiber_gets_a_page),
+        WEIR_TEST(a_shield_is_for_cleaning_up),
+        WEIR_TEST(a_group_has_children),
+        WEIR_TEST(a_handler_goes_on_as_a_fiber),
+        WEIR_TEST(an_await_is_a_run_elsewhere),
+        WEIR_TEST(errno_is_read_before_an_await),
+        WEIR_TEST(stacks_are_counted),
 };
 
 int

@@ -22,7 +22,8 @@
  * -ECANCELED, -ETIMEDOUT or -ESHUTDOWN at once, until the function returns.
  *
  * What flows do most has a call of its own: below, for streams in weir/stream.h (weir_fiber_read,
- * weir_fiber_write) and for files in weir/file.h (weir_fiber_pread, weir_fiber_pwrite).
+ * weir_fiber_write), for files in weir/file.h (weir_fiber_pread, weir_fiber_pwrite) and for HTTP in
+ * weir/http_client.h (weir_fiber_http_get).
  *
  * Between two awaits a fiber runs as a callback does: on a worker, or on a thread of the executor
  * after a function.  It must not block there, or it announces that by weir_blocking_begin, and ends
@@ -279,10 +280,10 @@ WEIR_API int *weir_errno_location(void);
 
 /* Statistics of fibers and their stacks. */
 struct weir_fiber_stats {
-        size_t running;     /* fibers that have begun and not ended */
-        size_t stacks;      /* stacks there are, in use and free ones */
-        size_t stack_size;  /* usable bytes of each */
-        size_t stacks_most; /* the limit of the kernel without guard installation; 0: there is none */
+        size_t running;      /* fibers that have begun and not ended */
+        size_t stacks;       /* stacks there are, in use and free ones */
+        size_t stack_size;   /* usable bytes of each */
+        size_t stacks_most;  /* the limit of the kernel without guard installation; 0: there is none */
 };
 
 /* Fills in the statistics.

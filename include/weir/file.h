@@ -145,8 +145,8 @@ WEIR_API size_t weir_file_count(const weir_task *task);
  * Units:   bytes. */
 WEIR_API weir_task *weir_file_write_new(weir_file *file, int64_t offset, const void *data, size_t size, weir_task_fn *done,
                                         void *context);
-WEIR_API weir_task *weir_file_write_from_new(weir_file *file, int64_t offset, const void *data, size_t size, weir_task_fn *done,
-                                             void *context);
+WEIR_API weir_task *weir_file_write_from_new(weir_file *file, int64_t offset, const void *data, size_t size,
+                                             weir_task_fn *done, void *context);
 WEIR_API weir_task *weir_file_writev_new(weir_file *file, int64_t offset, const struct iovec *parts, size_t count,
                                          weir_task_fn *done, void *context);
 

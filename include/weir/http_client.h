@@ -281,6 +281,25 @@ WEIR_API weir_nsec weir_http_response_retry_after(const weir_task *request);
  * Threads: any. */
 WEIR_API int weir_http_retry_if(int status, void *context);
 
+/* -- in a fiber (weir/fiber.h) -- */
+
+/* Gets what is at a URL, and waits for all of it:
+ *
+ *     int status = weir_fiber_http_get("https://example.com/", &body, &size);
+ *     if (status == 200)
+ *             use(body, size);
+ *     free(body);
+ *
+ * For fields, other methods and other limits, await a request: its response is there until the next
+ * await.
+ *
+ * Owner:   the body is the caller's; free.  It is followed by a NUL that is not counted.  NULL and 0
+ *          bytes: there is none.  Both outputs may be NULL.
+ * Result:  the status code of the response, 200 to 599 as a rule; or below 0, and then there is no
+ *          body: as weir_http_get_new and its status, and as weir_await.
+ * Threads: as weir_await: a fiber, or a thread of the program, which waits. */
+WEIR_API int weir_fiber_http_get(const char *url, void **body, size_t *size);
+
 /* -- how it went -- */
 
 /* How far a request has come. */
