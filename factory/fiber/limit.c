@@ -57,6 +57,11 @@ begin_limit(struct weir__fiber *fiber, weir_nsec limit, int *failed)
                 fiber->limit = timer;
                 weir__unlock(&scope->lock);
                 *failed = weir_task_start(timer);
+                if (*failed) {
+                        weir__lock(&scope->lock);
+                        fiber->limit = NULL;
+                        weir__unlock(&scope->lock);
+                }
         } else {
                 weir_task_dismiss(timer);
                 *failed = -ENOMEM;
