@@ -263,7 +263,7 @@ describe(struct descent *descent, struct weir_series *series, unsigned depth, bo
                 *has_head = describe_task(descent, series, depth);
                 return;
         }
-        *has_head = !series->is_shield;
+        *has_head = !weir__series_is_shield(series);
         if (!*has_head) {
                 *has_body = describe_current(descent, series, depth);
                 return;

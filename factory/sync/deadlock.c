@@ -205,7 +205,7 @@ follow_guard(struct search *search, struct weir_series *series, weir_guard *guar
 static const struct weir_task *
 fiber_of(const struct weir_series *series)
 {
-        return weir__series_is_fed(series) && !series->is_shield ? series->owner : NULL;
+        return weir__series_is_fed(series) && !weir__series_is_shield(series) ? series->owner : NULL;
 }
 
 /* The next child of the task, with a reference, if the series still runs it; NULL: none was found this time.  A race, and what
@@ -293,7 +293,7 @@ write_title(struct weir_series *series, char out[TITLE_ROOM])
 static bool
 waits_itself(const struct step *step, const struct weir_series *holder)
 {
-        return step->waiting == holder || (step->waiting->is_shield && step->waiting->owner == holder->owner);
+        return step->waiting == holder || (weir__series_is_shield(step->waiting) && step->waiting->owner == holder->owner);
 }
 
 static void

@@ -149,6 +149,13 @@ weir__series_is_fed(const struct weir_series *series)
         return series->state == WEIR__SERIES_FED;
 }
 
+/* Whether it is what a fiber's awaits run in while it is shielded. */
+static inline bool
+weir__series_is_shield(const struct weir_series *series)
+{
+        return series->index == WEIR__INDEX_SHIELD;
+}
+
 /* Ends the series early with that cause, unless it, or a series that contains it, has one already.
  *
  * Result:  whether this call has given it the cause.

@@ -145,7 +145,7 @@ weir_series_time_left(const weir_series *series)
         weir_nsec nearest = WEIR_FOREVER, now = weir__clock_now();
         weir__lock(lock); /* and so, while it has a parent, that one cannot end */
         bool is_over = weir__series_effective_cause(series) == -ETIMEDOUT;
-        for (; series; series = series->parent && series->index == WEIR__INDEX_SHIELD ? NULL : series->parent) {
+        for (; series; series = series->parent && weir__series_is_shield(series) ? NULL : series->parent) {
                 const struct weir__series_extra *extra = weir__series_extra_of(series);
 
                 if (extra && deadline_of(extra) < nearest)

@@ -46,7 +46,7 @@ describe_one(struct weir_series *series, char *out, size_t room)
         weir__lock(&series->lock);
         struct weir_task *current = series->current;
         if (weir__series_is_fed(series) && !is_awaited(series)) {
-                child = series->is_shield ? NULL : first_child(series->owner, 1);
+                child = weir__series_is_shield(series) ? NULL : first_child(series->owner, 1);
         } else if (current) {
                 const struct weir__task_ops *ops = weir__task_ops(current);
                 bool is_new = (atomic_load_explicit(&current->word, memory_order_acquire) & WEIR__STATE) == WEIR__NEW;

@@ -24,7 +24,7 @@ weir__series_cause_of_apart(const struct weir_series *series)
 {
         const struct weir_series *parent = series->parent;
 
-        if (series->index == WEIR__INDEX_SHIELD)
+        if (weir__series_is_shield(series))
                 return 0;
         int cause = atomic_load_explicit(&parent->cause, memory_order_acquire);
         if (cause == WEIR__CAUSE_OF_AWAIT) /* of what the fiber awaits, and not of its groups */
