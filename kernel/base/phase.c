@@ -16,8 +16,9 @@ _Atomic int weir__phase;
 unsigned weir__phase_generation;
 _Atomic weir_nsec weir__phase_exit_wait = WEIR__PHASE_EXIT_WAIT;
 
-/* The ends of the section. */
-extern const struct weir__steps *const __start_weir__steps[], *const __stop_weir__steps[];
+/* The ends of the section.  A program that links the static library for its clock alone has none. */
+extern const struct weir__steps *const __start_weir__steps[] __attribute__((weak)), *const __stop_weir__steps[]
+        __attribute__((weak));
 
 static int failed_to_load, failed_to_start; /* 0 or a negative errno; constant once loaded, and once started */
 
