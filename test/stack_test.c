@@ -20,11 +20,10 @@
 #include "kernel/stack/arena.h"
 #include "kernel/stack/guard.h"
 #include "kernel/stack/stack.h"
-#include "test/support.h"
+#include "test/stack_fixture.h"
 
 #define GUARD ((size_t)64 << 10)
 #define ARENA ((size_t)64 << 20)
-#define MANY  (WEIR_TEST_SANITIZED ? 2000 : 20000)
 
 /* -- the kernel -- */
 
@@ -130,40 +129,6 @@ begin(void)
         CU_ASSERT_EQUAL(stats.free, 0);
 }
 
-static struct weir__stack *
-take(void)
-{
-        struct weir__stack *stack = NULL;
-
-        CU_ASSERT_EQUAL(weir__stack_take(&stack), 0);
-        return stack;
-}
-
-static char *
-low(const struct weir__stack *stack)
-{
-        return stack->top - stack->size;
-}
-
-static void
-touch(struct weir__stack *stack, size_t depth)
-{
-        for (size_t at = 64; at < depth; at += 4096)
-                *(volatile char *)(stack->top - at) = 1;
-}
-
-static size_t
-resident(void)
-{
-        unsigned long pages = 0;
-        FILE *file = fopen("/proc/self/statm", "r");
-
-        if (!file || fscanf(file, "%*u %lu", &pages) != 1)
-                abort();
-        fclose(file);
-        return pages * 4096;
-}
-
 /* The signal that ends a child which writes there; 0: none. */
 static int
 fault_at(char *address)
@@ -179,30 +144,6 @@ fault_at(char *address)
         }
         CU_ASSERT_EQUAL(waitpid(child, &status, 0), child);
         return WIFSIGNALED(status) ? WTERMSIG(status) : 0;
-}
-
-static struct weir__stack **
-take_many(size_t count, size_t depth)
-{
-        struct weir__stack **stacks = malloc(count * sizeof *stacks);
-
-        for (size_t i = 0; i < count; i++)
-                touch(stacks[i] = take(), depth);
-        return stacks;
-}
-
-static void
-shuffle(struct weir__stack **stacks, size_t count)
-{
-        struct weir_test_random random = {weir_test_seed()};
-
-        for (size_t i = count - 1; i > 0; i--) {
-                size_t other = weir_test_random_below(&random, i + 1);
-                struct weir__stack *stack = stacks[i];
-
-                stacks[i] = stacks[other];
-                stacks[other] = stack;
-        }
 }
 
 /* -- stacks -- */
@@ -476,55 +417,6 @@ size_is_that_of_the_configuration(void)
 /* -- memory that goes back -- */
 
 static void
-expect_near(size_t start, size_t more)
-{
-        size_t now = resident();
-
-        if (WEIR_TEST_SANITIZED)
-                return;
-        CU_ASSERT(now < start + more);
-        if (now >= start + more)
-                printf("%zu KiB at the start, %zu now ", start >> 10, now >> 10);
-}
-
-static void
-memory_of_many_stacks_goes_back(void)
-{
-        for (int is_random = 0; is_random < 2; is_random++) {
-                begin();
-                size_t start = resident();
-                struct weir__stack **stacks = take_many(MANY, 4096);
-                if (!WEIR_TEST_SANITIZED)
-                        CU_ASSERT(resident() > start + (size_t)MANY * 4096);
-                if (is_random)
-                        shuffle(stacks, MANY);
-                for (size_t i = 0; i < MANY; i++)
-                        weir__stack_give(stacks[i]);
-                free(stacks);
-                expect_near(start, 6 << 20); /* structs of the arenas, and one arena */
-                begin();
-        }
-}
-
-static void
-memory_goes_back_although_one_stack_in_fifty_stays(void)
-{
-        begin();
-        size_t start = resident();
-        struct weir__stack **stacks = take_many(MANY, 8192), *kept[MANY / 50];
-        shuffle(stacks, MANY);
-        for (size_t i = 0; i < MANY / 50; i++)
-                kept[i] = stacks[i];
-        for (size_t i = MANY / 50; i < MANY; i++)
-                weir__stack_give(stacks[i]);
-        expect_near(start, (size_t)MANY * 8192 / 4); /* of 160 MB */
-        for (size_t i = 0; i < MANY / 50; i++)
-                weir__stack_give(kept[i]);
-        free(stacks);
-        begin();
-}
-
-static void
 stacks_that_were_deep_keep_few_pages(void)
 {
         begin();
@@ -672,8 +564,6 @@ main(void)
                 WEIR_TEST(where_the_system_refuses_an_arena_a_smaller_one_serves),
                 WEIR_TEST(thread_with_a_shadow_stack_gets_none),
                 WEIR_TEST(size_is_that_of_the_configuration),
-                WEIR_TEST(memory_of_many_stacks_goes_back),
-                WEIR_TEST(memory_goes_back_although_one_stack_in_fifty_stays),
                 WEIR_TEST(stacks_that_were_deep_keep_few_pages),
                 WEIR_TEST(deep_stacks_that_are_used_again_and_again_keep_their_pages),
                 WEIR_TEST(threads_take_and_give_at_once_and_leave_nothing),

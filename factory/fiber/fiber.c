@@ -10,22 +10,26 @@
 #include <errno.h>
 #include <string.h>
 
-#include <weir/runtime.h>
-
 #include "factory/sync/guard.h"
 #include "factory/fiber/hop.h"
 #include "factory/task/live.h"
 #include "factory/task/series_extra.h"
 #include "kernel/base/list.h"
-#include "kernel/base/panic.h"
 #include "kernel/base/phase.h"
 #include "kernel/memory/memory.h"
+#include "kernel/memory/slab.h"
 #include "kernel/observe/log.h"
 #include "kernel/stack/stack.h"
 #include "kernel/worker/deliver.h"
 #include "kernel/worker/user.h"
 
+#ifndef WEIR_DEBUG /* with its larger locks */
+_Static_assert(sizeof(struct weir__fiber) <= WEIR__BLOCK_MAX, "a fiber comes from the caches");
+#endif
+
 static void feed(struct weir_series *series);
+static void complete(struct weir__fiber *fiber);
+static const struct weir__task_ops fiber_ops;
 
 static struct weir__fiber *
 fiber_of(const struct weir_task *task)
@@ -65,6 +69,18 @@ body(void *argument)
 
 /* -- the own task: it begins, it yields, and it waits -- */
 
+int
+weir__fiber_take_stack(struct weir__fiber *fiber)
+{
+        int failed = weir__stack_take(&fiber->stack);
+
+        if (failed)
+                return failed;
+        fiber->stack->owner = fiber;
+        weir__context_make(&fiber->context, fiber->stack, body, fiber);
+        return 0;
+}
+
 /* Returns whether there is a stack now. */
 static bool
 begin(struct weir__fiber *fiber)
@@ -72,15 +88,12 @@ begin(struct weir__fiber *fiber)
         int failed = weir__fiber_cause(fiber);
 
         if (!failed)
-                failed = weir__stack_take(&fiber->stack);
-        if (failed) {
-                fiber->result = failed;
-                fiber->wish = WEIR__FIBER_END;
-                return false;
-        }
-        fiber->stack->owner = fiber;
-        weir__context_make(&fiber->context, fiber->stack, body, fiber);
-        return true;
+                failed = weir__fiber_take_stack(fiber);
+        if (!failed)
+                return true;
+        fiber->result = failed;
+        fiber->wish = WEIR__FIBER_END;
+        return false;
 }
 
 static inline void
@@ -238,8 +251,33 @@ end_shield(struct weir__fiber *fiber)
 }
 
 static void
+set_status(struct weir__fiber *fiber)
+{
+        int result = fiber->result > 0 ? -ERANGE : fiber->result;
+
+        fiber->task.status = result ? result : weir__series_result(&fiber->inner);
+}
+
+/* A fiber that was started alone and has not waited is known to nobody, unless somebody has a reference to its series. */
+static bool
+is_private(const struct weir__fiber *fiber)
+{
+        const struct weir_series *inner = &fiber->inner;
+
+        return !fiber->task.series && !fiber->has_waited && !weir__phase_is_stopping() && !inner->free_context &&
+               !weir__series_extra_of(inner) && !atomic_load_explicit(&inner->cause, memory_order_relaxed) &&
+               atomic_load_explicit(&inner->references, memory_order_acquire) == 2;
+}
+
+static void
 end(struct weir__fiber *fiber)
 {
+        if (is_private(fiber)) {
+                set_status(fiber);
+                atomic_store_explicit(&fiber->inner.references, 1, memory_order_relaxed);
+                complete(fiber);
+                return;
+        }
         if (fiber->shield)
                 end_shield(fiber);
         weir__series_end_fed(&fiber->inner);
@@ -310,9 +348,8 @@ static void
 inner_ended(struct weir_series *series)
 {
         struct weir__fiber *fiber = fiber_of_series(series);
-        int result = fiber->result > 0 ? -ERANGE : fiber->result;
 
-        fiber->task.status = result ? result : weir__series_result(series);
+        set_status(fiber);
         if (!(atomic_fetch_or_explicit(&fiber->flags, WEIR__FIBER_OVER, memory_order_acq_rel) & WEIR__FIBER_ENDING))
                 complete(fiber);
 }
@@ -325,11 +362,18 @@ run(struct weir__work *work)
         struct weir_series *series = fiber->task.series;
 
         weir__task_call(&fiber->task);
-        series = fiber->task.series; /* the callback may have made one */
+        if (fiber->is_child)
+                fiber->task.series = NULL;
+        else
+                series = fiber->task.series; /* the callback may have made one */
         weir__task_leave(&fiber->task);
         weir__task_release(&fiber->task, false);
+        if (fiber->is_child)
+                weir__group_child_ended(series, fiber->inner.index, fiber->task.status);
+        bool is_child = fiber->is_child;
         weir_series_unref(&fiber->inner);
-        weir__task_go_on(series);
+        if (!is_child)
+                weir__task_go_on(series);
 }
 
 static void
@@ -397,6 +441,26 @@ start(struct weir_task *task)
                 weir__series_go_on(fiber->scope);
         else
                 weir__fiber_deliver_own(fiber);
+}
+
+struct weir_series *
+weir__fiber_as_child(struct weir_task *task)
+{
+        struct weir__fiber *fiber = fiber_of(task);
+        bool is_one = task->work.ops == &fiber_ops.work && !task->done && !fiber->is_begun;
+
+        if (is_one)
+                fiber->is_child = true;
+        return is_one ? &fiber->inner : NULL;
+}
+
+void
+weir__fiber_start_child(struct weir_series *inner, struct weir_series *within)
+{
+        struct weir__fiber *fiber = fiber_of_series(inner);
+
+        fiber->task.series = within;
+        start(&fiber->task);
 }
 
 static bool
@@ -476,6 +540,7 @@ prepare(void)
         weir__stack_describe = name_of_owner;
         weir__log_around = log_beside_fiber;
         weir__hop_prepare();
+        weir__fiber_prepare_trim();
 }
 
 WEIR__STEPS_OF(WEIR__MODULE_FIBERS, [WEIR__STEP_LOAD] = prepare);
@@ -506,70 +571,6 @@ weir_fiber_new_as(const char *name, weir_fiber_fn *function, weir_task_fn *done,
         if (!function)
                 weir__task_poison(&fiber->task, weir__log_refusal("weir_fiber_new: the function is NULL: expected one"));
         return &fiber->task;
-}
-
-/* -- in the callback of a host -- */
-
-static bool
-can_be_host(const struct weir_task *task)
-{
-        return weir__task_of_callback() == task && !task->series && !weir__fiber_self();
-}
-
-/* The fiber has not waited, and nobody else knows it. */
-static void
-free_hosted(struct weir__fiber *fiber)
-{
-        weir__task_release(&fiber->task, false);
-        weir_series_unref(&fiber->inner);
-        weir_series_unref(&fiber->inner);
-}
-
-/* A fiber that waits must not be lost: its stack is alive.  It is sound and in no series, the series has not ended inside the
- * callback of its own task, and in a child of fork no stretch comes back.  So no push fails. */
-static void
-go_on_behind(struct weir_series *series, struct weir__fiber *fiber)
-{
-        const char *name = fiber->name;
-        int failed = weir_series_push_front(series, &fiber->task);
-
-        if (__builtin_expect(failed, 0))
-                weir__panic("weir_fiber_begin: fiber %s waits, and the series of its task has not taken it: %s", name,
-                            weir_strerror(failed));
-}
-
-/* Runs the first stretch here and now.  A fiber that waits goes on in the series of the host, behind this callback. */
-static int
-begin_hosted(struct weir__fiber *fiber, struct weir_task *host)
-{
-        struct weir__worker *worker = weir__worker_self();
-        int failed = weir__stack_take(&fiber->stack);
-
-        if (failed) {
-                weir_task_dismiss(&fiber->task);
-                return failed;
-        }
-        fiber->host = host;
-        fiber->is_hosted = fiber->is_begun = true;
-        fiber->stack->owner = fiber;
-        weir__context_make(&fiber->context, fiber->stack, body, fiber);
-        weir__fiber_run_stretch(fiber);
-        atomic_store_explicit(&worker->callee, NULL, memory_order_relaxed);
-        if (fiber->is_hosted)
-                free_hosted(fiber);
-        else
-                go_on_behind(host->series, fiber);
-        return 0;
-}
-
-int
-weir_fiber_begin_as(const char *name, weir_task *task, weir_fiber_fn *function, void *context)
-{
-        weir_task *fiber = weir_fiber_new_as(name, function, NULL, context);
-
-        if (fiber && task && !(fiber->flags & WEIR__TASK_POISONED) && can_be_host(task))
-                return begin_hosted(fiber_of(fiber), task);
-        return weir_series_push_front(weir_series_of(task), fiber);
 }
 
 int

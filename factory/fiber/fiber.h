@@ -94,10 +94,11 @@ struct weir__fiber {
 
         /* Rank COMBINATOR: taken also under the lock of the inner series. */
         struct weir__lock lock;
-        bool is_hosted;            /* it has not waited yet, and is in no series.  Its own */
-        bool is_begun;             /* it has begun before its start; constant from then on */
-        bool has_waited;           /* it is a root, or has the time since when it runs.  Its worker's */
-        uint8_t hops;              /* stretches in hop mode; the worker's */
+        bool is_hosted : 1;  /* it has not waited yet, and is in no series.  Its own */
+        bool is_begun : 1;   /* it has begun before its start; constant from then on */
+        bool is_child : 1;   /* of a group, without a series around it; constant once started */
+        bool has_waited : 1; /* it is a root, or has the time since when it runs.  Its worker's */
+        uint8_t hops;        /* stretches in hop mode; the worker's */
         struct weir_group *groups; /* that are open, the newest first; guarded by lock */
 };
 
@@ -208,5 +209,22 @@ bool weir__groups_child(struct weir__fiber *fiber, struct weir__child_cursor *cu
 
 /* Starts a task in the scope of the fiber.  On the worker's stack, no lock held. */
 void weir__fiber_start(struct weir__fiber *fiber, struct weir_task *task);
+
+/* Its next stretch begins its function.  Result: 0, or what weir__stack_take returns. */
+int weir__fiber_take_stack(struct weir__fiber *fiber);
+
+/* Whether a task that was not started is a fiber that may be a child of a group as it is.
+ *
+ * Result:  what it awaits runs in; NULL: it is none. */
+struct weir_series *weir__fiber_as_child(struct weir_task *task);
+
+/* Starts it within that series of the group, at whose place `index` it is. */
+void weir__fiber_start_child(struct weir_series *inner, struct weir_series *within);
+
+/* It has ended. */
+void weir__group_child_ended(struct weir_series *within, uint32_t place, int status);
+
+/* When the library is loaded. */
+void weir__fiber_prepare_trim(void);
 
 #endif

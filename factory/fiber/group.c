@@ -2,8 +2,8 @@
  *
  *     open --children are started, and end--> closing --no child is left, no walk is on its way--> freed
  *
- * Each child is a series around one task.  All are within a series of the group, which runs nothing: its cause cancels them.  A
- * walk hands that cause down, a batch at a time, as in factory/flow/combinator.c.
+ * Each child is a series around one task, or that of a fiber without a callback.  All are within a series of the group, which
+ * runs nothing: its cause cancels them.  A walk hands that cause down, a batch at a time, as in factory/flow/combinator.c.
  *
  * Threads: the fiber opens, starts and closes; children end on any worker; any thread cancels.
  * Locks:   the fiber's (rank COMBINATOR), which guards all its groups.  It is taken under that of the inner series. */
@@ -133,17 +133,16 @@ end_early(struct weir_group *group, int cause)
 
 /* -- children -- */
 
-static void
-child_ended(struct weir_series *child)
+void
+weir__group_child_ended(struct weir_series *within, uint32_t place, int result)
 {
-        struct weir_group *group = child->owner;
+        struct weir_group *group = weir__container_of(within, struct weir_group, within);
         struct weir__fiber *fiber = group->fiber;
-        int result = weir__series_result(child);
         bool walks = false;
 
         weir__lock(&fiber->lock);
-        group->children[child->index] = NULL;
-        group->free = child->index;
+        group->children[place] = NULL;
+        group->free = place;
         group->left--;
         if (result && group->failures++ == 0)
                 group->status = result;
@@ -155,6 +154,14 @@ child_ended(struct weir_series *child)
                 weir__deliver(home(group), &group->walk);
         else if (goes_on)
                 weir__fiber_deliver_own(fiber);
+}
+
+static void
+child_ended(struct weir_series *child)
+{
+        struct weir_group *group = child->owner;
+
+        weir__group_child_ended(&group->within, child->index, weir__series_result(child));
 }
 
 static const struct weir__series_ops child_ops = {.work = WEIR__SERIES_WORK, .ended = child_ended};
@@ -177,15 +184,17 @@ find_place(struct weir_group *group, unsigned *place)
 
 /* The child has its place before it is launched, so that a walk that comes between finds it; it has the cause then, too. */
 static bool
-add(struct weir_group *group, struct weir_series *child)
+add(struct weir_group *group, struct weir_series *child, bool is_fiber)
 {
         unsigned place;
 
         weir__lock(&group->fiber->lock);
         bool has_place = find_place(group, &place);
         if (has_place) {
-                child->work.ops = &child_ops.work;
-                child->owner = group;
+                if (!is_fiber) {
+                        child->work.ops = &child_ops.work;
+                        child->owner = group;
+                }
                 child->index = place;
                 child->started = weir__live_stamp();
                 group->children[place] = child;
@@ -228,17 +237,21 @@ weir_group_start(weir_group *group, weir_task *task)
                 weir__task_discard(task);
                 return fault;
         }
-        struct weir_series *child = weir__series_wrap(task);
+        struct weir_series *fiber = weir__fiber_as_child(task), *child = fiber ? fiber : weir__series_wrap(task);
         if (!child)
                 return -ENOMEM;
         if (weir__trace_is_on())
                 depart(child);
-        if (!add(group, child)) {
+        bool is_added = add(group, child, fiber);
+        if (!is_added && fiber)
+                weir__task_discard(task);
+        else if (!is_added)
                 weir__series_discard(child);
-                return -ENOMEM;
-        }
-        weir__series_launch(child, &group->within);
-        return 0;
+        else if (fiber)
+                weir__fiber_start_child(child, &group->within);
+        else
+                weir__series_launch(child, &group->within);
+        return is_added ? 0 : -ENOMEM;
 }
 
 /* -- the group -- */

@@ -448,10 +448,16 @@ void
 weir__series_end_fed(struct weir_series *series)
 {
         weir__lock(&series->lock);
+        bool has_queued = weir__series_has_queued(series), ends = false;
         series->state = WEIR__SERIES_RUNNING;
         series->current = NULL; /* else a task that stays there would count as the next one */
+        if (!has_queued)
+                ends = become_ended(series, cause_to_end(series));
         weir__unlock(&series->lock);
-        weir__series_go_on(series);
+        if (has_queued)
+                weir__series_go_on(series);
+        else if (ends)
+                end_series(series);
 }
 
 /* Takes the first task, unless there is none or the series ends early.  With the lock held. */

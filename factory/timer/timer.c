@@ -186,21 +186,27 @@ is_put_back(struct weir__timer *timer)
         return false;
 }
 
+struct weir__work *
+weir__timer_due(struct weir__timer *timer, int status)
+{
+        if (__builtin_expect(weir__timer_ops(timer)->is_clock_timer, 0) && !status && is_put_back(timer))
+                return NULL;
+        weir__prefetch(timer->task.series, sizeof *timer->task.series);
+        timer->node.note = timer->node.deadline; /* a reset that comes too late may change the deadline */
+        if (!make_ready(timer, status ? 0 : WEIR__EXPIRED))
+                return NULL; /* a cancel by name was faster, and delivers it */
+        timer->task.status = status;
+        return &timer->task.work;
+}
+
 static struct weir__work *
-timer_due(struct weir__timerq_node *node, int status)
+node_due(struct weir__timerq_node *node, int status)
 {
         struct weir__timer *timer = weir__container_of(node, struct weir__timer, node);
 
         if (__builtin_expect(weir__task_ops(&timer->task)->due != NULL, 0))
                 return weir__task_ops(&timer->task)->due(&timer->task, status);
-        if (__builtin_expect(weir__timer_ops(timer)->is_clock_timer, 0) && !status && is_put_back(timer))
-                return NULL;
-        weir__prefetch(timer->task.series, sizeof *timer->task.series);
-        node->note = node->deadline; /* a reset that comes too late may change the deadline */
-        if (!make_ready(timer, status ? 0 : WEIR__EXPIRED))
-                return NULL; /* a cancel by name was faster, and delivers it */
-        timer->task.status = status;
-        return &timer->task.work;
+        return weir__timer_due(timer, status);
 }
 
 void
@@ -212,7 +218,7 @@ weir__timer_init_limit(struct weir__timer *timer, weir_nsec limit)
 static void
 prepare(void)
 {
-        weir__deadlines_on_due(WEIR__DEADLINE_TASK, timer_due);
+        weir__deadlines_on_due(WEIR__DEADLINE_TASK, node_due);
 }
 
 WEIR__STEPS_OF(WEIR__MODULE_TIMERS, [WEIR__STEP_LOAD] = prepare);

@@ -99,6 +99,9 @@ struct weir__timer_ops {
 
 /* For all timers: see struct weir__task_ops, struct weir__work_ops. */
 void weir__timer_run(struct weir__work *work);
+
+/* Its node was taken out of the queue.  As `due` of struct weir__task_ops. */
+struct weir__work *weir__timer_due(struct weir__timer *timer, int status);
 void weir__timer_start(struct weir_task *task);
 void weir__timer_start_until(struct weir_task *task);
 struct weir_task *weir__timer_end_early(struct weir_task *task);

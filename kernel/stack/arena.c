@@ -2,7 +2,8 @@
  *
  *      a slot:   fresh --taken--> out <--> idle: free, and its pages are in memory
  *                                 out <--- blank <--its pages go back-- idle
- *      an arena: new --> has free slots <--> has none;  its last slot comes back --> kept, or unmapped
+ *      an arena: new --> has free slots <--> has none
+ *                wasteful, for a second --> its idle slots lose their pages;  has no slot out --> kept, or unmapped
  *
  * What is known about the slots lies before them: a stack that sleeps touches nothing but its own page.
  *
@@ -10,12 +11,13 @@
  *
  * Invariants:
  *   - an arena is in the list if and only if it has free slots of the present size;
- *   - at most one arena in the list has no slot out: the kept one.
+ *   - an arena that is wasteful, or has no slot out, waits, but for the kept one;
+ *   - while arenas wait, somebody tends to them (stack.h), or is about to be asked to.
  * A slot whose pages are being given back counts as out.
  *
- * Giving back follows the rule of the small blocks (docs/decisions/703).  An arena is unmapped when its last slot comes back; one
- * is kept.  An arena is wasteful when it has more idle slots than slots that are out, and more than FEW_IDLE.  It loses the pages
- * of its idle slots, but not at once: WAITING_MOST wasteful arenas wait, and the one that came first makes room for the next.
+ * An arena is wasteful when it has more idle slots than slots that are out, and more than FEW_IDLE.  It loses the pages of its
+ * idle slots when it has been so for DECAY: a page that goes and comes back costs more than all else that a fiber does.  An arena
+ * that has no slot out for as long is unmapped; one is kept.
  *
  * A stack that was used deeply keeps many pages, and would keep them for its next user, who may need one.  So some of the stacks
  * that come back are looked at, and where one of these is deep so are the others of its chain.  Deep ones lose all pages but the
@@ -27,24 +29,27 @@
 
 #include <errno.h>
 
+#include "kernel/base/clock.h"
 #include "kernel/base/lock.h"
 
-#define FEW_IDLE     16 /* slots: an arena may have as many whatever else it has */
-#define WAITING_MOST 2  /* wasteful arenas */
-#define DEEP_MOST    64 /* free stacks that may stay deep */
-#define SAMPLE       16 /* of so many stacks that come back one is looked at */
+#define FEW_IDLE  16          /* slots: an arena may have as many whatever else it has */
+#define DECAY     WEIR_SEC(1) /* so long an arena may be wasteful */
+#define DEEP_MOST 64          /* free stacks that may stay deep */
+#define SAMPLE    16          /* of so many stacks that come back one is looked at */
+
+bool (*weir__stack_call_tender)(weir_nsec due);
 
 static struct {
         struct weir__lock lock;
 
         /* Guarded by lock. */
-        struct weir__list arenas; /* with free slots */
-        struct weir__arena *kept; /* the one of them with no slot out; NULL: none */
-        struct weir__list waiting;
-        unsigned waiting_count;
-        unsigned deep;    /* free stacks */
-        size_t out, made; /* slots */
-        size_t size;      /* usable bytes of a stack in a new arena; 0: not known yet */
+        struct weir__list arenas;  /* with free slots */
+        struct weir__arena *kept;  /* the one of them that has no slot out and does not wait; NULL: none */
+        struct weir__list waiting; /* by the time until which they wait */
+        bool is_tended;            /* somebody was asked to tend, and has not found that nothing waits */
+        unsigned deep;             /* free stacks */
+        size_t out, made;          /* slots */
+        size_t size;               /* usable bytes of a stack in a new arena; 0: not known yet */
 } all = {.lock = WEIR__LOCK_INITIALIZER(WEIR__RANK_LEAF)};
 
 /* What is given back after the lock was released. */
@@ -109,6 +114,19 @@ take_slot(struct weir__arena *arena)
         return stack;
 }
 
+static bool
+is_wasteful(const struct weir__arena *arena)
+{
+        return !arena->out || arena->idle_count > FEW_IDLE + arena->out;
+}
+
+static void
+end_wait(struct weir__arena *arena)
+{
+        if (weir__link_is_used(&arena->waiting))
+                weir__link_remove(&arena->waiting);
+}
+
 static void
 note_taken(struct weir__arena *arena)
 {
@@ -116,6 +134,8 @@ note_taken(struct weir__arena *arena)
                 weir__link_remove(&arena->link);
         if (arena == all.kept)
                 all.kept = NULL;
+        if (!is_wasteful(arena))
+                end_wait(arena);
 }
 
 /* So many slots of one arena, or fewer, in order.  NULL: there are none. */
@@ -154,15 +174,6 @@ take_guarded(void)
         return NULL;
 }
 
-static void
-end_wait(struct weir__arena *arena)
-{
-        if (!weir__link_is_used(&arena->waiting))
-                return;
-        weir__link_remove(&arena->waiting);
-        all.waiting_count--;
-}
-
 /* No slot of the arena is out any more. */
 static void
 drop_arena(struct weir__arena *arena, struct garbage *garbage)
@@ -178,12 +189,6 @@ drop_arena(struct weir__arena *arena, struct garbage *garbage)
         if (weir__link_is_used(&arena->link))
                 weir__link_remove(&arena->link);
         weir__list_append(&garbage->arenas, &arena->link);
-}
-
-static bool
-is_wasteful(const struct weir__arena *arena)
-{
-        return arena->idle_count > FEW_IDLE + arena->out;
 }
 
 /* The idle slots count as out from now on. */
@@ -204,19 +209,23 @@ take_idle(struct weir__arena *arena, struct garbage *garbage)
                 weir__link_remove(&arena->link);
 }
 
-/* Lets a wasteful arena wait, and takes the pages of the one that has waited longest. */
+/* What an arena has too much of goes. */
 static void
-let_wait(struct weir__arena *arena, struct garbage *garbage)
+end_arena_waste(struct weir__arena *arena, struct garbage *garbage)
 {
-        if (garbage->wasteful || weir__link_is_used(&arena->waiting))
-                return;
-        weir__list_append(&all.waiting, &arena->waiting);
-        if (++all.waiting_count <= WAITING_MOST)
-                return;
-        arena = weir__container_of(weir__list_first(&all.waiting), struct weir__arena, waiting);
         end_wait(arena);
-        if (is_wasteful(arena))
+        if (!arena->out)
+                drop_arena(arena, garbage);
+        else if (is_wasteful(arena))
                 take_idle(arena, garbage);
+}
+
+static struct weir__arena *
+first_waiting(void)
+{
+        struct weir__link *link = weir__list_first(&all.waiting);
+
+        return link ? weir__container_of(link, struct weir__arena, waiting) : NULL;
 }
 
 static void
@@ -229,7 +238,7 @@ note_free(struct weir__arena *arena, unsigned count)
 }
 
 static void
-put_slot(struct weir__stack *stack, struct garbage *garbage)
+put_slot(struct weir__stack *stack)
 {
         struct weir__arena *arena = stack->arena;
 
@@ -241,10 +250,10 @@ put_slot(struct weir__stack *stack, struct garbage *garbage)
         }
         all.deep += stack->is_deep;
         note_free(arena, 1);
-        if (!arena->out)
-                drop_arena(arena, garbage);
-        else if (is_wasteful(arena))
-                let_wait(arena, garbage);
+        if (!is_wasteful(arena) || weir__link_is_used(&arena->waiting))
+                return;
+        arena->waits_until = weir__clock_monotonic() + DECAY;
+        weir__list_append(&all.waiting, &arena->waiting);
 }
 
 /* -- pages, without the lock -- */
@@ -352,21 +361,67 @@ weir__arenas_take(unsigned most, bool should_be_guarded, int *failed)
         return chain;
 }
 
+/* What waits until then or is due loses what it has too much of, one arena in a turn.  Returns until when the next one waits; 0:
+ * none does. */
+static weir_nsec
+tend(weir_nsec now, bool should_keep, bool is_tender)
+{
+        struct garbage garbage = {.should_keep = should_keep};
+
+        weir__lock(&all.lock);
+        struct weir__arena *arena = first_waiting();
+        if (arena && arena->waits_until <= now)
+                end_arena_waste(arena, &garbage);
+        arena = first_waiting();
+        weir_nsec next = arena ? arena->waits_until : 0;
+        if (is_tender && !next)
+                all.is_tended = false;
+        weir__unlock(&all.lock);
+        give_back(&garbage);
+        return next;
+}
+
+static void
+tend_at_once(bool should_keep, bool is_tender)
+{
+        while (tend(WEIR_FOREVER, should_keep, is_tender))
+                continue;
+}
+
+weir_nsec
+weir__stack_tend(weir_nsec now)
+{
+        return tend(now, true, true);
+}
+
+/* The virtual clock says nothing about how long memory is not used. */
+static bool
+may_wait(bool should_keep)
+{
+        return should_keep && weir__stack_call_tender && !weir__clock_is_virtual();
+}
+
 void
 weir__arenas_give(struct weir__stack *chain, bool should_keep)
 {
-        trim_chain(chain);
-        while (chain) { /* one arena at most loses pages in a turn */
-                struct garbage garbage = {.should_keep = should_keep};
+        weir_nsec due = 0;
 
-                weir__lock(&all.lock);
-                for (struct weir__stack *next; chain && !garbage.wasteful; chain = next) {
-                        next = chain->next;
-                        put_slot(chain, &garbage);
-                }
-                weir__unlock(&all.lock);
-                give_back(&garbage);
+        trim_chain(chain);
+        weir__lock(&all.lock);
+        for (struct weir__stack *next; chain; chain = next) {
+                next = chain->next;
+                put_slot(chain);
         }
+        bool waste_waits = first_waiting(), may = may_wait(should_keep);
+        if (waste_waits && may && !all.is_tended) {
+                all.is_tended = true;
+                due = first_waiting()->waits_until;
+        }
+        weir__unlock(&all.lock);
+        if (due && !weir__stack_call_tender(due))
+                tend_at_once(should_keep, true);
+        else if (waste_waits && !may)
+                tend_at_once(should_keep, false);
 }
 
 void
@@ -380,6 +435,7 @@ weir__arenas_trim(void)
         all.kept = NULL;
         weir__unlock(&all.lock);
         give_back(&garbage);
+        tend_at_once(false, false);
 }
 
 /* Arenas of another size take no part any more, and go when their last stack comes back. */

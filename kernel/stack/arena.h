@@ -23,7 +23,7 @@ void weir__arenas_give(struct weir__stack *chain, bool should_keep);
 void weir__arenas_configure(size_t size);
 size_t weir__arenas_stack_size(void);
 
-/* Unmaps the arena that was kept. */
+/* Unmaps the arena that was kept, and gives back what waits for that. */
 void weir__arenas_trim(void);
 
 /* Counts of slots: those with a guard, and those that were taken and not given back, in all arenas. */
@@ -49,6 +49,7 @@ struct weir__arena {
         /* Guarded by the lock of arena.c. */
         struct weir__link link;    /* among those with free slots, or those to be unmapped */
         struct weir__link waiting; /* among those that wait */
+        weir_nsec waits_until;
         unsigned fresh;            /* the first slot that was never taken */
         unsigned out;              /* slots */
         unsigned idle_count;

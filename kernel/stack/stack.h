@@ -9,6 +9,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include <weir/time.h>
+
 #define WEIR__STACK_SIZE_MIN ((size_t)16 << 10) /* bytes */
 #define WEIR__STACK_SIZE_MAX ((size_t)16 << 20)
 
@@ -45,6 +47,17 @@ void weir__stack_configure(size_t size);
 /* The name of what runs on a stack that was taken; NULL: unknown.  A signal handler calls it, on the thread that has used up the
  * stack.  Set once, before the first stack is taken. */
 extern const char *(*weir__stack_describe)(const struct weir__stack *stack);
+
+/* Stacks that are free too many keep their memory for a second.  The first of them to come asks for somebody who calls
+ * weir__stack_tend then.
+ *
+ * Result:  false: nobody will; the memory goes back at once.
+ * Threads: any, with no lock held.  Set once, before the first stack is taken; NULL: nobody ever will. */
+extern bool (*weir__stack_call_tender)(weir_nsec due);
+
+/* Gives back the memory of one arena, if one is due.  Returns the time, of the monotonic clock, for the next call; 0: nothing
+ * waits, and somebody will be asked again. */
+weir_nsec weir__stack_tend(weir_nsec now);
 
 struct weir__stack_stats {
         size_t made;   /* stacks whose memory was ever used and is still mapped */
