@@ -11,6 +11,10 @@
  * A wake-up from idle costs about 30 us of CPU, and a system call on each side.  Three rules keep their number low.  Each
  * has its figures in docs/decisions/202.
  *
+ * Early wake-ups.  A timerfd that is set to an earlier time than the next deadline stays so, if that time was further away than
+ * EARLY when the poller woke up: time limits come and go, and mostly move on.  So a sleep seldom costs a call that sets it, and
+ * there is at most one needless wake-up in EARLY.
+ *
  * Minimum interval.  A deadline ends a sleep no earlier than INTERVAL after the last wake-up.  So 100,000 timers a second
  * expire a few at a time.
  *
@@ -41,6 +45,7 @@
 #define TIMED WEIR_USEC(50)
 #endif
 
+#define EARLY        WEIR_SEC(1)
 #define FREQUENT     WEIR_USEC(100)
 #define TIMED_MOST   WEIR_USEC(400)
 #define PUSHES_LEAST 64 /* work items that came during a timed wait */
@@ -140,7 +145,8 @@ weir__sleep_begin(struct weir__poller *poller, weir_nsec now, weir_nsec next)
         weir_nsec end = next < earliest ? earliest : next, limit = is_timed ? now + sleep->timed : window_end;
         if ((is_timed || coalesces) && limit < end)
                 end = limit;
-        weir__sleep_arm(poller, end);
+        if (sleep->armed_for > end || sleep->armed_for < sleep->woke_at + EARLY || weir__clock_is_virtual())
+                weir__sleep_arm(poller, end);
         sleep->began_at = now;
         return is_timed ? WEIR__SLEEP_TIMED : coalesces ? WEIR__SLEEP_COALESCING : WEIR__SLEEP_MARKED;
 }

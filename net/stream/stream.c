@@ -318,7 +318,6 @@ weir__stream_new_as(const struct weir__stream_ops *ops, int fd, unsigned poller)
                 return NULL;
         memset(stream, 0, ops->size);
         weir__transport_init(&stream->transport, &ops->transport, poller, fd);
-        weir__stream_adopt(&stream->transport.stream, fd);
         stream->work.ops = &order_ops;
         stream->has_descriptor = true;
         weir__lock_init(&stream->lock, WEIR__RANK_LEAF);
@@ -422,7 +421,9 @@ weir_stream_of(int fd)
         int fault = fault_of(fd);
         struct weir_stream *stream = fault ? NULL : weir__stream_new(fd, weir__worker_home_poller());
 
-        if (!stream)
+        if (stream)
+                weir__stream_adopt(&stream->transport.stream, fd);
+        else
                 errno = fault ? fault : ENOMEM;
         return stream;
 }

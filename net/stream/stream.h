@@ -91,7 +91,8 @@ weir__stream_read_failure(const struct weir_stream *stream)
 
 /* -- stream.c -- */
 
-/* Takes a descriptor, which does not block.  One user, the caller.  NULL when out of memory.  Any thread. */
+/* Takes the descriptor of a socket, or of what weir__stream_adopt is called with next; it does not block.  One user, the caller.
+ * NULL when out of memory.  Any thread. */
 struct weir_stream *weir__stream_new(int fd, unsigned poller);
 
 /* The same of another kind.  `work` is its maker's until weir__stream_takes_orders: before that no other thread may use it. */
