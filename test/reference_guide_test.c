@@ -527,6 +527,52 @@ a_promise_ends_with_a_value(void)
         free(value);
 }
 
+/* What an errand has of its own. */
+struct errand {
+        int wanted, result;
+};
+
+static void
+begin_errand(weir_task *promise, void *own)
+{
+        struct errand *errand = own;
+
+        errand->result = 2 * errand->wanted;
+        if (weir_promise_hold(promise) == 0) /* nothing takes the result back any more */
+                weir_promise_end(promise, weir_promise_cancelled(promise));
+}
+
+static const struct weir_promise_kind errands = {sizeof errands, begin_errand, NULL, NULL, free};
+
+static weir_task *
+errand_new(int wanted, weir_task_fn *done, void *context)
+{
+        struct errand *errand = calloc(1, sizeof *errand);
+
+        if (!errand)
+                return NULL;
+        errand->wanted = wanted;
+        return weir_promise_new_of(&errands, errand, done, context);
+}
+
+static void
+keep_result(weir_task *task, void *result)
+{
+        *(int *)result = ((struct errand *)weir_promise_own(task, &errands))->result;
+}
+
+static void
+a_task_of_a_library_begins_with_its_start(void)
+{
+        int result = 0;
+        weir_task *errand = errand_new(21, keep_result, &result);
+
+        CU_ASSERT(result == 0);
+        weir_task_start(errand);
+        weir_clock_advance(0);
+        CU_ASSERT(result == 42);
+}
+
 /* -- weir/topic.h -- */
 
 static void
@@ -769,6 +815,7 @@ EXAMPLE(a_graph_has_nodes_of_series_and_results)
 EXAMPLE(a_graph_ends_at_its_first_failure)
 EXAMPLE(a_letter_is_kept)
 EXAMPLE(a_promise_ends_with_a_value)
+EXAMPLE(a_task_of_a_library_begins_with_its_start)
 EXAMPLE(a_subscriber_is_shared)
 EXAMPLE(a_watch_with_a_name_counts_its_values)
 EXAMPLE(a_dump_goes_to_a_file)
@@ -802,6 +849,7 @@ static const struct weir_test tests[] = {
         WEIR_TEST(run_a_graph_ends_at_its_first_failure),
         WEIR_TEST(run_a_letter_is_kept),
         WEIR_TEST(run_a_promise_ends_with_a_value),
+        WEIR_TEST(run_a_task_of_a_library_begins_with_its_start),
         WEIR_TEST(run_a_subscriber_is_shared),
         WEIR_TEST(run_a_watch_with_a_name_counts_its_values),
         WEIR_TEST(run_a_dump_goes_to_a_file),

@@ -13,7 +13,10 @@
  *
  * An end decides under the lock: before the start by `is_decided`, later by the claim.  A cancel claims without the lock, as with
  * all waits.  The claimer owns the status.  So `run` knows by `is_decided` whether an end was the claimer, and if not it calls
- * the cancel function before the callback, on the same worker. */
+ * the cancel function before the callback, on the same worker.
+ *
+ * A hold claims as an end does, and delivers nothing: the end that follows delivers.  A hold before the start is noted, and the
+ * start claims. */
 #include <weir/promise.h>
 
 #include <errno.h>
@@ -21,7 +24,9 @@
 #include <string.h>
 
 #include "factory/sync/waitable.h"
+#include "factory/task/series.h"
 #include "kernel/base/panic.h"
+#include "kernel/base/phase.h"
 #include "kernel/data/visible.h"
 #include "kernel/observe/log.h"
 
@@ -33,11 +38,14 @@ struct promise {
 
         /* Constant; the label once the task is consumed. */
         weir_promise_cancel_fn *cancel;
+        const struct weir_promise_kind *kind; /* NULL: none; then `own` is unused */
+        void *own;
         int label_size; /* 0: none */
         char label[WEIR_PROMISE_LABEL_MAX + 1];
 
         /* Guarded by the object's lock until the task is READY, then its worker's.  An end that comes later does not write. */
         bool is_decided; /* an end has come, or the task will never start */
+        bool is_held;    /* a cancel comes too late */
         int outcome;
         void *value;
         weir_free_fn *drop; /* may be NULL */
@@ -63,23 +71,47 @@ decide(struct promise *self, struct weir__work_list *claimed)
                weir__wait_pop(&self->waits, claimed);
 }
 
+/* Whether the task of a promise that is held was claimed for it.  Under the lock. */
+static bool
+has_started(const struct promise *self)
+{
+        return atomic_load_explicit(&self->wait_task.task.word, memory_order_relaxed) == WEIR__READY;
+}
+
 static int
 end(struct promise *self, int status, void *value, weir_free_fn *drop)
 {
         struct weir__work_list claimed = {0};
+        bool is_claimed = false; /* by the hold */
 
         weir__lock(&self->object.lock);
-        bool is_first = decide(self, &claimed);
+        bool is_first = self->is_held ? !self->is_decided : decide(self, &claimed);
         if (is_first) {
+                is_claimed = self->is_held && has_started(self);
                 self->is_decided = true;
                 self->outcome = status;
                 self->value = value;
                 self->drop = drop;
-                if (claimed.first)
+                if (is_claimed || claimed.first)
                         self->wait_task.task.status = status;
         }
         weir__unlock(&self->object.lock);
         weir__wait_deliver_all(&claimed);
+        if (is_claimed)
+                weir__task_deliver(&self->wait_task.task);
+        return is_first ? 0 : -EALREADY;
+}
+
+static int
+hold(struct promise *self)
+{
+        struct weir__work_list claimed = {0};
+
+        weir__lock(&self->object.lock);
+        bool is_first = !self->is_held && decide(self, &claimed);
+        if (is_first)
+                self->is_held = true;
+        weir__unlock(&self->object.lock);
         return is_first ? 0 : -EALREADY;
 }
 
@@ -96,7 +128,51 @@ try(struct weir__wait *wait, struct weir__work_list *claimed)
         return 0;
 }
 
+static const struct weir__callee begin_callee = {"the begin function of", NULL, "a begin function"};
 static const struct weir__callee cancel_callee = {"the cancel function of", NULL, "a cancel function"};
+
+static void
+call_begin(struct promise *self, struct weir__work *work)
+{
+        struct weir__user_call call = weir__user_begin_as(&begin_callee, work, (weir__function *)self->kind->begin);
+        void *fiber = weir__user_hide_fiber();
+
+        self->kind->begin(&self->wait_task.task, self->own);
+        weir__user_show_fiber(fiber);
+        weir__user_end_as(call);
+}
+
+/* As weir__wait_start; but a promise that was held before is claimed, and its end delivers it.  The task is not delivered while
+ * it is NEW, so it outlives its begin function. */
+static void
+start(struct weir_task *task)
+{
+        struct promise *self = promise_of(task);
+        bool is_over = false;
+
+        if (self->kind && self->kind->begin)
+                call_begin(self, &task->work);
+        weir__lock(&self->object.lock);
+        if (self->is_held && !self->is_decided)
+                atomic_store_explicit(&task->word, WEIR__READY, memory_order_release);
+        else
+                is_over = !weir__wait_finish_start(&self->wait_task, try(&self->wait_task.wait, NULL));
+        weir__unlock(&self->object.lock);
+        if (is_over)
+                weir__task_deliver(task);
+}
+
+static void
+call_cancel(struct promise *self, struct weir__work *work)
+{
+        weir_promise_cancel_fn *cancel = self->kind ? self->kind->cancel : self->cancel;
+
+        if (!cancel)
+                return;
+        struct weir__user_call call = weir__user_begin_as(&cancel_callee, work, (weir__function *)cancel);
+        cancel(&self->wait_task.task, self->kind ? self->own : self->wait_task.task.context);
+        weir__user_end_as(call);
+}
 
 static void
 run(struct weir__work *work)
@@ -105,12 +181,8 @@ run(struct weir__work *work)
         struct weir_task *task = &self->wait_task.task;
 
         weir__wait_set_running(&self->wait_task);
-        if (!self->is_decided && self->cancel) {
-                struct weir__user_call call = weir__user_begin_as(&cancel_callee, work, (weir__function *)self->cancel);
-
-                self->cancel(task, task->context);
-                weir__user_end_as(call);
-        }
+        if (!self->is_decided)
+                call_cancel(self, work);
         weir__task_call_back(task);
         weir__task_finish(task);
 }
@@ -161,12 +233,42 @@ name(const struct weir_task *task, int *size)
 }
 
 static void
+describe_own(const struct promise *self, char *out, size_t room)
+{
+        *out = '\0';
+        if (self->kind && self->kind->describe)
+                self->kind->describe(self->own, out, room);
+}
+
+static void
+describe_task(const struct weir_task *task, char *out, size_t room)
+{
+        describe_own(promise_of(task), out, room);
+}
+
+static void
 describe(const struct weir__waitable *object, const struct weir__wait *wait, char *out, size_t room)
 {
         const struct promise *self = (const struct promise *)object;
 
-        if (!wait && self->label_size > 0)
-                snprintf(out, room, "\"%s\"", self->label);
+        if (wait)
+                return;
+        if (self->label_size > 0)
+                snprintf(out, room, "\"%s\" ", self->label);
+        size_t used = strlen(out);
+        describe_own(self, out + used, room - used);
+        if (!out[used] && used)
+                out[used - 1] = '\0';
+}
+
+/* The last reference is gone. */
+static void
+clear(struct weir__waitable *object)
+{
+        struct promise *self = (struct promise *)object;
+
+        if (self->kind && self->kind->free)
+                weir__user_call(self->kind->free, self->own);
 }
 
 static const struct weir__waitable_ops promise_ops = {.kind = WEIR__UNNAMED,
@@ -175,6 +277,7 @@ static const struct weir__waitable_ops promise_ops = {.kind = WEIR__UNNAMED,
                                                       .queues = 1,
                                                       .should_keep_grant = true,
                                                       .try = try,
+                                                      .clear = clear,
                                                       .describe = describe};
 
 static const struct weir__task_ops promise_task_ops = {
@@ -183,11 +286,12 @@ static const struct weir__task_ops promise_task_ops = {
                  .is_migratable = true,
                  .function = weir__task_function,
                  .name = weir__task_name},
-        .start = weir__wait_start,
+        .start = start,
         .end_early = weir__wait_end_early,
         .release = release,
         .free_memory = free_memory,
         .name = name,
+        .describe = describe_task,
 };
 
 /* -- what was never started -- */
@@ -233,8 +337,8 @@ fault_of(const struct weir_task *task)
         return weir__phase_is_forked() ? -ECHILD : 0;
 }
 
-weir_task *
-weir_promise_new(weir_promise_cancel_fn *cancel, weir_task_fn *done, void *context)
+static struct promise *
+make(weir_task_fn *done, void *context)
 {
         struct promise *self = (struct promise *)weir__waitable_new(&promise_ops, 0, 0, NULL);
 
@@ -242,8 +346,64 @@ weir_promise_new(weir_promise_cancel_fn *cancel, weir_task_fn *done, void *conte
                 return NULL;
         weir__wait_task_init(&self->wait_task, sizeof self->wait_task, &promise_task_ops, &self->object, 0, done, context);
         self->wait_task.task.size_class = 0;
+        return self;
+}
+
+weir_task *
+weir_promise_new(weir_promise_cancel_fn *cancel, weir_task_fn *done, void *context)
+{
+        struct promise *self = make(done, context);
+
+        if (!self)
+                return NULL;
         self->cancel = cancel;
         return &self->wait_task.task;
+}
+
+weir_task *
+weir_promise_new_of(const struct weir_promise_kind *kind, void *own, weir_task_fn *done, void *context)
+{
+        struct promise *self = make(done, context);
+
+        if (!self) {
+                if (kind && kind->free)
+                        weir__user_call(kind->free, own);
+                return NULL;
+        }
+        self->kind = kind;
+        self->own = own;
+        if (!kind || kind->size != sizeof *kind)
+                weir__task_poison(&self->wait_task.task,
+                                  weir__log_refusal("weir_promise_new_of: the kind is NULL, or its size is wrong"));
+        return &self->wait_task.task;
+}
+
+void *
+weir_promise_own(const weir_task *task, const struct weir_promise_kind *kind)
+{
+        weir__memory_expect(task);
+        if (!task || !kind || weir__task_ops(task) != &promise_task_ops || promise_of(task)->kind != kind)
+                return NULL;
+        return promise_of(task)->own;
+}
+
+int
+weir_promise_hold(weir_task *promise)
+{
+        int fault = fault_of(promise);
+
+        return fault ? fault : hold(promise_of(promise));
+}
+
+int
+weir_promise_cancelled(const weir_task *promise)
+{
+        int fault = fault_of(promise);
+
+        if (fault)
+                return fault;
+        int cause = promise->series ? weir__series_effective_cause(promise->series) : 0;
+        return cause ? cause : weir__phase_is_stopping() ? -ESHUTDOWN : 0;
 }
 
 int

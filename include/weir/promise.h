@@ -87,6 +87,59 @@ WEIR_API void weir_promise_unref(weir_task *promise);
 #define WEIR_PROMISE_LABEL_MAX 60
 WEIR_API int weir_promise_set_label(weir_task *promise, const char *label);
 
+/* -- kinds: for libraries whose tasks begin something when they start -- */
+
+/* A function of a kind.  `own` is what the promise has of its own: its arguments, its state, its result. */
+typedef void weir_promise_fn(weir_task *promise, void *own);
+
+/* Writes what a dump says behind the label, in less than `room` bytes with the NUL.  Locks of the library
+ * are held: it calls no function of it, and waits for nothing. */
+typedef void weir_promise_describe_fn(const void *own, char *text, size_t room);
+
+/* What the tasks of a library have in common.  It must stay as it is while there are such tasks: make it
+ * static.  All but the size may be NULL. */
+struct weir_promise_kind {
+        size_t size;                        /* sizeof(struct weir_promise_kind) */
+        weir_promise_fn *begin;             /* the task starts: called once by the thread that starts it, before the task
+                                               can end, also if it was cancelled just before.  It must not block: it gives
+                                               the work to another thread, with a reference */
+        weir_promise_fn *cancel;            /* nobody waits any more; as weir_promise_cancel_fn, with `own` */
+        weir_promise_describe_fn *describe; /* for dumps */
+        weir_free_fn *free;                 /* the last reference is gone: frees `own` */
+};
+
+/* Makes a promise of a kind.
+ *
+ * Owner:   the caller, until the task is consumed.  It takes `own`, also when it returns NULL.
+ * Result:  NULL when out of memory: `own` is freed.  For a wrong kind the task's start, run or push
+ *          reports -EINVAL.  The task's status: as for weir_promise_new.
+ * Threads: any. */
+WEIR_API weir_task *weir_promise_new_of(const struct weir_promise_kind *kind, void *own, weir_task_fn *done, void *context);
+
+/* What a task of that kind has of its own.
+ *
+ * Owner:   borrowed as long as the task is, or a reference is there.
+ * Result:  NULL for NULL, and for any other task.
+ * Threads: where the task is yours or borrowed, or with a reference. */
+WEIR_API void *weir_promise_own(const weir_task *task, const struct weir_promise_kind *kind);
+
+/* The work comes to a point of no return, such as a commit: from now on only weir_promise_end ends the
+ * promise.  A cancel, a deadline and a shutdown wait for that end, and the callback sees its status.
+ *
+ * Owner:   a promise that is held must be ended: its series and a shutdown wait for it.
+ * Result:  0: this call has decided; -EALREADY: it was held or ended before, or a cancel, a deadline or a
+ *          shutdown was first, or it was dismissed, refused or dropped: the work must be undone;
+ *          -EINVAL for NULL; -EDOM for a task of another kind; -ECHILD in a forked child.
+ * Threads: any that has a reference, from the begin function on.  Never blocks. */
+WEIR_API int weir_promise_hold(weir_task *promise);
+
+/* Whether a promise that is held should end soon.
+ *
+ * Result:  0; -ECANCELED, -ETIMEDOUT or another status: why its series ends early; -ESHUTDOWN during a
+ *          shutdown; -EINVAL, -EDOM and -ECHILD as weir_promise_hold.
+ * Threads: between weir_promise_hold and weir_promise_end. */
+WEIR_API int weir_promise_cancelled(const weir_task *promise);
+
 WEIR_END
 
 #endif
