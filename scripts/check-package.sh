@@ -132,7 +132,16 @@ endforeach()
 END
 in_system "$work/use" sh -euc 'cd /srv; cmake -B out .; cmake --build out; out/with_weir; out/with_static'
 in_system "$work/use" sh -euc "cd /srv; cc -static $name -o all_static \$(pkg-config --cflags --libs --static weir); ./all_static"
-in_system "$work/use" sh -euc 'apt-get -qq purge --yes libweir0 libweir-dev libweir-doc
+# Each library beside libweir has a package, and a program is linked with all of them.
+printf '#include <weir/weir.h>\n' >"$work/use/srv/all.c"
+addons=
+while read -r addon _; do
+        printf '#include <weir/%s.h>\n' "$addon" >>"$work/use/srv/all.c"
+        addons+=" weir-$addon"
+done < <(scripts/addons.sh)
+printf 'int\nmain(void)\n{\n        return weir_shutdown();\n}\n' >>"$work/use/srv/all.c"
+in_system "$work/use" sh -euc "cd /srv; cc all.c -o all -Wl,--no-as-needed \$(pkg-config --cflags --libs weir$addons); ./all"
+in_system "$work/use" sh -euc 'apt-get -qq purge --yes "libweir*"
         ! find /usr /etc /var -path /var/cache -prune -o -name "*weir*" -print | grep .'
 say "programs with the packages, and their removal"
 

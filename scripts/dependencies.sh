@@ -74,6 +74,8 @@ probe_all() {
                         optional_package libpsl-dev has_header libpsl.h
                         optional_package libidn2-dev has_header idn2.h
                         optional_package libunistring-dev has_header unistr.h
+                        # Of the libraries beside libweir, as CMakeLists.txt says.
+                        optional_package libsqlite3-dev has_header sqlite3.h
                         ;;
                 build) optional_package libcunit1-dev has_header CUnit/Basic.h ;;
                 check)
@@ -91,6 +93,7 @@ probe_all() {
                         package libcurl4-openssl-dev has_header curl/curl.h
                         package libhiredis-dev has_header hiredis/async.h
                         package libuv1-dev has_header uv.h
+                        package libsqlite3-dev has_header sqlite3.h
                         package abigail-tools has_command abidiff
                         package man-db has_command man
                         package musl-tools has_command musl-gcc
@@ -149,7 +152,7 @@ refuse() {
         if [ ${#missing[@]} -gt 0 ]; then
                 echo "weir needs packages that are not installed, and $1.  Please run:" >&2
         else
-                echo "Going on without ${wanted[*]}, and so without what needs that (tests: libcunit1-dev; io_uring: liburing-dev; codings br and zstd: libbrotli-dev, libzstd-dev; public suffixes: libpsl-dev, and for static programs libidn2-dev, libunistring-dev): $1.  To have it, run:" >&2
+                echo "Going on without ${wanted[*]}, and so without what needs that (tests: libcunit1-dev; io_uring: liburing-dev; codings br and zstd: libbrotli-dev, libzstd-dev; public suffixes: libpsl-dev, and for static programs libidn2-dev, libunistring-dev; SQLite as tasks: libsqlite3-dev): $1.  To have it, run:" >&2
         fi
         echo "    apt-get update && apt-get install --yes --no-install-recommends ${needed[*]}" >&2
         [ ${#missing[@]} -eq 0 ]

@@ -15,11 +15,11 @@ compared=0
 change() {
         rm -rf "${work:?}"/*
         mkdir "$work/scripts"
-        cp -r "$source/include" "$source/libweir.map" "$source/abi" "$work"
-        cp "$source/scripts/abi.sh" "$work/scripts"
+        cp -r "$source/include" "$source/libweir.map" "$source/abi" "$source/CMakeLists.txt" "$work"
+        cp "$source/scripts/abi.sh" "$source/scripts/addons.sh" "$work/scripts"
         # What is compared with is this tree's: other changes since the reference are not this test's concern.
         mkdir "$work/debian"
-        cp "$source/debian/changelog" "$source/debian/libweir0.symbols" "$work/debian"
+        cp "$source/debian/changelog" "$source"/debian/*.symbols "$work/debian"
         "$work/scripts/abi.sh" update
         sed -i "$1" "$work/include/weir/$2"
         ! diff -q "$work/include/weir/$2" "$source/include/weir/$2" >/dev/null || {
@@ -47,6 +47,14 @@ breaks "a field before others" 's/^        size_t size; .*set by WEIR_HTTP_COOKI
 breaks "a field of a struct without size" '/^struct weir_timer_info {/,/^};/s/^};/        int more;\n};/' timer.h
 keeps "a field at the end of a struct with size" '/^struct weir_http_cookie {/,/^};/s/^};/        int more;\n        int yet_more;\n};/' http_cookie.h
 keeps "a function added" 's/^WEIR_END/WEIR_API int weir_timer_more(int number);\n&/' timer.h
+
+# The libraries beside libweir have files of their own.
+for addon in $("$source/scripts/addons.sh" | cut -d' ' -f1); do
+        first=$(sed -nE '/^WEIR_API .*;$/{s/^WEIR_API .*[ *](weir_[a-z0-9_]+)\(.*/\1/p;q}' "$source/include/weir/$addon.h")
+        breaks "a function of $addon removed" "/^WEIR_API .*$first(.*;\$/d" "$addon.h"
+        grep -q "abi/libweir-$addon.abi" "$work/found" || grep -q "$first" "$work/found" || { cat "$work/found" >&2; exit 1; }
+        ! grep -q "$first" "$source/abi/libweir.abi" || { echo "abi/libweir.abi has $first" >&2; exit 1; }
+done
 
 echo "== another architecture"
 keeps "nothing" 's/^WEIR_END/\n&/' timer.h

@@ -22,7 +22,7 @@ def anchors(page):
 declared = set()
 for header in glob.glob("include/weir/*.h"):
     declared |= set(re.findall(r"\bweir_\w+", open(header, encoding="utf-8").read()))
-for source in glob.glob("server/**/*.c", recursive=True) + glob.glob("client/**/*.c", recursive=True):
+for source in [file for room in ("server", "client", "database", "durable") for file in glob.glob(room + "/**/*.c", recursive=True)]:
     declared |= set(re.findall(r'"(weir_\w+)', open(source, encoding="utf-8").read()))
 for page in sys.argv[1:]:
     text = open(page, encoding="utf-8").read()
@@ -51,7 +51,7 @@ for page in sys.argv[1:]:
         if word.group() not in declared:
             failures.append(f"{page}:{text[:word.start()].count(chr(10)) + 1}: {word.group()} is in no public header")
 # Reasons of aborts.
-tests = "".join(open(test, encoding="utf-8").read() for test in glob.glob("test/*.c")).replace('\\"', '"')
+tests = "".join(open(test, encoding="utf-8").read() for test in glob.glob("test/*.c") + glob.glob("test/addon/*.c")).replace('\\"', '"')
 reasons = 0
 for page in sys.argv[1:]:
     for number, line in enumerate(open(page, encoding="utf-8"), 1):

@@ -9,7 +9,8 @@ trap 'rm -rf "$work"' EXIT
 
 python3 "$source/scripts/reference/check.py" || exit 1
 
-(cd "$source" && cp -r --parents include kernel factory io protocol net client server proxy tutorial scripts/reference "$work")
+mapfile -t addons < <("$source/scripts/addons.sh" | cut -d' ' -f2)
+(cd "$source" && cp -r --parents CMakeLists.txt include kernel factory io protocol net client server proxy "${addons[@]}" tutorial scripts/reference "$work")
 [ ! -d "$source/examples" ] || cp -r "$source/examples" "$work"
 (cd "$source" && find test -name '*guide_test.c' -o -path 'test/change_over/*' -name '*.c') |
         (cd "$source" && xargs cp --parents -t "$work")

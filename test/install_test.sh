@@ -38,17 +38,41 @@ if grep -rlF -e "$source" -e "$build" "$prefix" --include='*.cmake' --include='*
         fail "installed files name the tree they were built in"
 fi
 
-step "name and exported symbols"
-readelf -d "$library" | grep -q 'SONAME.*\[libweir\.so\.0\]' || fail "the SONAME is not libweir.so.0"
-exported=$(nm -D --defined-only "$library" | awk '$2 != "A" { sub(/@.*/, "", $3); print $3 }' | sort)
-strange=$(grep -vE '^weir_[a-z0-9]' <<<"$exported" || true)
-[ -z "$strange" ] || fail "exported, but no part of the interface: $strange"
-declared=$(sed -nE 's/^WEIR_API [^(]*[ *](weir_[a-z0-9_]+)\(.*/\1/p' "$prefix"/include/weir/*.h | sort)
-[ -n "$declared" ] || fail "no declaration was found in the public headers"
-absent=$(comm -13 <(echo "$exported") <(echo "$declared"))
-[ -z "$absent" ] || fail "declared, but not exported: $absent"
-extra=$(comm -23 <(echo "$exported") <(echo "$declared"))
-[ -z "$extra" ] || fail "exported, but not declared: $extra"
+step "names and exported symbols"
+# The libraries beside libweir that are built, and whose foreign library is there.
+known=() addons=()
+while read -r addon _ package; do
+        known+=("$addon")
+        if [ -e "${library%/*}/libweir-$addon.so" ]; then
+                addons+=("$addon")
+        elif [ "$package" = - ] || pkg-config --exists "$package"; then
+                fail "libweir-$addon.so is not installed"
+        fi
+done < <("$source/scripts/addons.sh")
+declared() {
+        sed -nE 's/^WEIR_API [^(]*[ *](weir_[a-z0-9_]+)\(.*/\1/p' "$@" | sort
+}
+# exports LIBRARY HEADER...: it exports what these headers declare, and nothing else.
+exports() {
+        local name=$1 exported strange declared absent extra
+
+        shift
+        readelf -d "${library%/*}/$name.so" | grep -q "SONAME.*\[${name//./\\.}\.so\.0\]" || fail "the SONAME is not $name.so.0"
+        exported=$(nm -D --defined-only "${library%/*}/$name.so" | awk '$2 != "A" { sub(/@.*/, "", $3); print $3 }' | sort)
+        strange=$(grep -vE '^weir_[a-z0-9]' <<<"$exported" || true)
+        [ -z "$strange" ] || fail "$name exports what is no part of the interface: $strange"
+        declared=$(declared "$@")
+        [ -n "$declared" ] || fail "no declaration was found in $*"
+        absent=$(comm -13 <(echo "$exported") <(echo "$declared"))
+        [ -z "$absent" ] || fail "declared, but not exported by $name: $absent"
+        extra=$(comm -23 <(echo "$exported") <(echo "$declared"))
+        [ -z "$extra" ] || fail "exported by $name, but not declared: $extra"
+}
+mapfile -t headers < <(find "$prefix/include/weir" -name '*.h' | grep -vE "/weir/($(IFS='|'; echo "${known[*]:-none}"))\.h$")
+exports libweir "${headers[@]}"
+for addon in "${addons[@]}"; do
+        exports "libweir-$addon" "$prefix/include/weir/$addon.h"
+done
 
 mkdir "$work/outside"
 cat >"$work/outside/program.c" <<'END'
@@ -85,6 +109,21 @@ target_link_libraries(with_shared PRIVATE weir::weir)
 add_executable(with_static program.c)
 target_link_libraries(with_static PRIVATE weir::static)
 END
+
+# A program of each library beside libweir needs all that its header declares.
+for addon in "${addons[@]}"; do
+        {
+                printf '#include <stdio.h>\n#include <weir/weir.h>\n#include <weir/%s.h>\n\nstatic void *const all[] = {\n' "$addon"
+                declared "$prefix/include/weir/$addon.h" | sed 's/.*/        (void *)&,/'
+                printf '};\n\nint\nmain(void)\n{\n        puts(all[0] ? weir_version() : "");\n        return 0;\n}\n'
+        } >"$work/outside/of_$addon.c"
+        cat >>"$work/outside/CMakeLists.txt" <<END
+add_executable(of_$addon of_$addon.c)
+target_link_libraries(of_$addon PRIVATE weir::$addon)
+add_executable(of_${addon}_static of_$addon.c)
+target_link_libraries(of_${addon}_static PRIVATE weir::${addon}_static)
+END
+done
 
 pkgconfig=$(dirname "$(find "$prefix" -name weir.pc)")
 version=$(PKG_CONFIG_PATH=$pkgconfig pkg-config --modversion weir)
@@ -137,6 +176,16 @@ step "pkg-config, static library"
 "$cc" -std=c11 program.c -o static $(pkg-config --cflags --libs --static weir | sed 's/-lweir/-l:libweir.a/')
 expect "$(./static)"
 
+for addon in "${addons[@]}"; do
+        step "pkg-config, weir-$addon"
+        # shellcheck disable=SC2046
+        "$cc" -std=c11 "of_$addon.c" -o "of_$addon" $(pkg-config --cflags --libs "weir-$addon")
+        expect "$(LD_LIBRARY_PATH=$(dirname "$library") "./of_$addon")"
+        # shellcheck disable=SC2046
+        "$cc" -std=c11 "of_$addon.c" -o "of_$addon" $(pkg-config --cflags --libs --static "weir-$addon" | sed -E 's/-l(weir[a-z0-9-]*)/-l:lib\1.a/g')
+        expect "$("./of_$addon")"
+done
+
 step "pkg-config, static program"
 # The linker warns that getaddrinfo of a static glibc needs the shared one.
 # shellcheck disable=SC2046
@@ -150,6 +199,10 @@ step "find_package"
 env -u MAKEFLAGS "$cmake" --build build >/dev/null
 expect "$(build/with_shared)"
 expect "$(build/with_static)"
+for addon in "${addons[@]}"; do
+        expect "$("build/of_$addon")"
+        expect "$("build/of_${addon}_static")"
+done
 
 # The library itself is named by path in one and by name in the other.  glibc 2.34 and later has threads and dl in libc.
 flags() {

@@ -71,10 +71,11 @@ def main():
     guides = {name[:-3]: markdown.read(os.path.join(folder, name)) for name in sorted(os.listdir(folder)) if name.endswith(".md")}
     titles = {guide: next(block[2] for block in blocks if block[0] == "heading") for guide, blocks in guides.items()}
     manuals = {guide: WORDS.get(guide) or markdown.plain(titles[guide], True) for guide in guides if guide not in NO_MANUAL}
-    samples = headers.examples(sorted(glob.glob(os.path.join(SOURCE, "test", "reference*_guide_test.c"))))
+    tests = [os.path.join(SOURCE, "test", folder, "reference*_guide_test.c") for folder in ("", "addon")]
+    samples = headers.examples([path for pattern in tests for path in sorted(glob.glob(pattern))])
 
     homes = headers.homes(all_headers)
-    manual = man.Writer(os.path.join(output, "man"), date(), version, homes)
+    manual = man.Writer(os.path.join(output, "man"), date(), version, homes, headers.addons(SOURCE))
     for header in all_headers:
         related = [other.name for other in all_headers if other is not header and f"<weir/{other.file}>" in header.text]
         manual.header(header, related, samples.get(header.file))

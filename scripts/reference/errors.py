@@ -5,7 +5,9 @@ The source is read without regard to conditions, so what is found may be too muc
 import glob
 import re
 
-ROOMS = ("kernel", "factory", "io", "protocol", "net", "client", "server", "proxy", "include/weir")
+import headers
+
+ROOMS = ("kernel", "factory", "io", "protocol", "net", "client", "server", "proxy", "include/weir")  # and those of add-ons
 # The type on the line above the name or on the same line, parameters without an empty line among them, and a body up to a brace
 # at the beginning of a line.
 FUNCTION = re.compile(r"^(?P<head>(?:[\w \t*]|__attribute__\(\([^{};\n]*?\)\))*?(?:\n|[ *]))??"
@@ -97,7 +99,8 @@ def macros_of(paths):
 
 def sources():
     """All of the library: the files by their paths, and the functions by their names."""
-    paths = [path for room in ROOMS for end in "ch" for path in sorted(glob.glob(f"{room}/**/*.{end}", recursive=True))]
+    rooms = list(ROOMS) + list(headers.addons(".").values())
+    paths = [path for room in rooms for end in "ch" for path in sorted(glob.glob(f"{room}/**/*.{end}", recursive=True))]
     macros, files, functions = macros_of(paths), {}, {}
     for path in paths:
         files[path] = Source(path, macros)

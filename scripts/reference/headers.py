@@ -214,6 +214,13 @@ def read(include):
     return found
 
 
+def addons(source):
+    """The libraries beside libweir: of each the folder of its sources, by its name, which is that of its header."""
+    with open(os.path.join(source, "CMakeLists.txt"), encoding="utf-8") as file:
+        found = re.findall(r"^weir_addon\((\w+) (\S+) ", file.read(), re.M)
+    return {name: os.path.normpath(os.path.join(folder, name)) for name, folder in found}
+
+
 def homes(all_headers):
     """Of each symbol the name of the page that describes it.  A function goes before a struct of the same name."""
     found = {}

@@ -10,8 +10,9 @@ EXAMPLES = "The project tests these on the virtual clock (`weir_clock_advance`).
 
 
 class Writer:
-    def __init__(self, directory, date, version, homes):
-        """homes: of each symbol, the name of the page that describes it."""
+    def __init__(self, directory, date, version, homes, addons):
+        """homes: of each symbol, the name of the page that describes it.  addons: the names of libraries beside libweir."""
+        self.addons = addons
         self.directory = directory
         self.date = date
         self.version = version
@@ -21,10 +22,12 @@ class Writer:
 
     def header(self, header, see, example):
         """The page of a public header, and a link to it for each function, type, macro and constant."""
+        addon = header.file[:-2] if header.file[:-2] in self.addons else None
+        package = f"weir\\-{addon}" if addon else "weir"
         names = [header.name] + [name for entry in header.entries() for name in entry.functions if name != header.name]
         lines = [self.title(header.name, 3), ".SH NAME", ", ".join(escape(name) for name in names) + r" \- " + escape(header.title),
                  ".SH SYNOPSIS", ".nf", rf"\fB#include <weir/{header.file}>\fP", ".fi", ".PP",
-                 r"\fBcc\fP program.c $(\fBpkg-config \-\-cflags \-\-libs weir\fP)"]
+                 rf"\fBcc\fP program.c $(\fBpkg-config \-\-cflags \-\-libs {package}\fP)"]
         if header.blocks:
             lines += [".SH DESCRIPTION"] + self.blocks(header.blocks, False)
         for section in header.sections:
