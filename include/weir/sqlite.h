@@ -133,10 +133,9 @@ WEIR_API weir_task *weir_sqlite_close_new(weir_sqlite *db, weir_task_fn *done, v
  * Rows are copied while the statement runs, and are there in the callback, and in a fiber until its
  * next await.  For results that do not fit into memory use weir_sqlite_read_new.
  *
- * A query that is cancelled ends at once; its statement is interrupted behind it.  An exec that waits
- * ends at once.  One that runs is interrupted and undone, and then ends.  One that has run ends with its
- * transaction: the cancel comes too late.  The same holds for a deadline, for the limit of the config
- * and for a shutdown.
+ * A task that is cancelled ends at once.  If its statement runs, it is interrupted and undone behind that.
+ * When the statement of an exec has run, a cancel comes too late: the task ends with its transaction.  The
+ * same holds for a deadline and for a shutdown.
  *
  * Owner:   the caller, until the task is consumed.  The SQL is copied.
  * Result:  NULL when out of memory; every consumer accepts NULL.  The task's status:
@@ -162,6 +161,9 @@ WEIR_API weir_task *weir_sqlite_exec_new(weir_sqlite *db, const char *sql, weir_
 
 /* Makes an exec whose statement runs by itself, in no transaction: for VACUUM, for a PRAGMA, and for
  * changes that are too large for a transaction with others.  SQLite commits it.
+ *
+ * A cancel before the statement begins ends the task at once.  Later the statement is interrupted and
+ * undone, and then the task ends; or the statement is faster, and the task has its result.
  *
  * Owner, Result, Threads: as for weir_sqlite_exec_new. */
 WEIR_API weir_task *weir_sqlite_exec_alone_new(weir_sqlite *db, const char *sql, weir_task_fn *done, void *context);
@@ -245,7 +247,11 @@ WEIR_API int weir_sqlite_code(const weir_task *task);
  * weir_sqlite_handle, and statements of weir_sqlite_prepare.  It does not begin, commit or roll back a
  * transaction; savepoints of its own are allowed.  Result: 0, and what it has written will be
  * committed; else a negative errno, or what a call of SQLite has returned, and it is undone.  It must
- * not wait for a flow (-EDEADLK), and must not keep the connection. */
+ * not wait for a flow (-EDEADLK), and must not keep the connection.
+ *
+ * A function that writes may be called more than once: if another write of its transaction is interrupted,
+ * SQLite undoes the whole transaction, and those that were run before are run again.  So it changes nothing
+ * but the database and its context. */
 typedef int weir_sqlite_fn(weir_sqlite_connection *connection, void *context);
 
 /* Makes a task that calls `function` with the context and a connection, on a thread of the executor.

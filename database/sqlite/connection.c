@@ -1,0 +1,338 @@
+/* database/sqlite/connection.c: a connection: how it is opened, waits for locks and is interrupted, and what it has prepared.
+ *
+ * Threads: the function on the executor that has the connection. */
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include <weir/runtime.h>
+
+#include "database/sqlite/sqlite.h"
+
+#define STEPS_BETWEEN_LOOKS 1000 /* of SQLite's machine, between two looks at whether the request goes on */
+#define BUSY_PAUSE          WEIR_MSEC(1)
+#define BUSY_PAUSE_MOST     WEIR_MSEC(20)
+
+static const char *const own_sql[WEIR__SQLITE_OWN] = {
+        [WEIR__SQLITE_BEGIN] = "BEGIN",
+        [WEIR__SQLITE_BEGIN_WRITE] = "BEGIN IMMEDIATE",
+        [WEIR__SQLITE_COMMIT] = "COMMIT",
+        [WEIR__SQLITE_ROLLBACK] = "ROLLBACK",
+        [WEIR__SQLITE_SAVEPOINT] = "SAVEPOINT weir__write",
+        [WEIR__SQLITE_RELEASE] = "RELEASE weir__write",
+        [WEIR__SQLITE_UNDO] = "ROLLBACK TO weir__write",
+};
+
+weir_nsec
+weir__sqlite_now(void)
+{
+        struct timespec now;
+
+        clock_gettime(CLOCK_MONOTONIC, &now);
+        return WEIR_SEC(now.tv_sec) + now.tv_nsec;
+}
+
+static void
+pause_for(weir_nsec duration)
+{
+        struct timespec pause = {.tv_nsec = duration};
+
+        weir_blocking_begin();
+        nanosleep(&pause, NULL);
+        weir_blocking_end();
+}
+
+/* Another connection has a lock.  Whether to try again. */
+static int
+on_busy(void *context, int tries)
+{
+        weir_sqlite_connection *connection = context;
+        weir_nsec now = weir__sqlite_now(), limit = connection->db->config.busy_limit;
+        weir_nsec pause = BUSY_PAUSE * (tries < 20 ? tries + 1 : 20);
+
+        if (tries == 0 || connection->busy_since == 0)
+                connection->busy_since = now;
+        if (now - connection->busy_since >= limit || (connection->request && weir__sqlite_cause(connection->request)))
+                return 0;
+        pause_for(pause < BUSY_PAUSE_MOST ? pause : BUSY_PAUSE_MOST);
+        return 1;
+}
+
+/* Whether to interrupt. */
+static int
+on_progress(void *context)
+{
+        const weir_sqlite_connection *connection = context;
+
+        return connection->request && !connection->is_own && weir__sqlite_cause(connection->request) != 0;
+}
+
+/* Transactions are the library's.  A function may have savepoints. */
+static int
+on_authorize(void *context, int action, const char *first, const char *second, const char *third, const char *fourth)
+{
+        weir_sqlite_connection *connection = context;
+        bool is_function = connection->request && connection->request->function;
+
+        (void)first, (void)second, (void)third, (void)fourth;
+        if (connection->is_own || (action != SQLITE_TRANSACTION && (action != SQLITE_SAVEPOINT || is_function)))
+                return SQLITE_OK;
+        connection->was_refused = true;
+        return SQLITE_DENY;
+}
+
+/* -- opening -- */
+
+static int
+run_sql(weir_sqlite_connection *connection, const char *sql)
+{
+        int code = SQLITE_BUSY;
+
+        /* The handler is not asked while another process changes the journal. */
+        connection->busy_since = 0;
+        for (int tries = 0; (code & 0xff) == SQLITE_BUSY; tries++) {
+                code = sqlite3_exec(connection->handle, sql, NULL, NULL, NULL);
+                if ((code & 0xff) == SQLITE_BUSY && !on_busy(connection, tries > 0))
+                        break;
+        }
+        return code;
+}
+
+static int
+set_up(weir_sqlite_connection *connection)
+{
+        static const char *const synchronous[] = {
+                [WEIR_SQLITE_SYNC_FULL] = "PRAGMA synchronous=FULL",
+                [WEIR_SQLITE_SYNC_NORMAL] = "PRAGMA synchronous=NORMAL",
+                [WEIR_SQLITE_SYNC_OFF] = "PRAGMA synchronous=OFF",
+        };
+        weir_sqlite *db = connection->db;
+        int code = run_sql(connection, db->config.read_only ? "SELECT count(*) FROM sqlite_schema" : "PRAGMA journal_mode=WAL");
+
+        if (!code)
+                code = run_sql(connection, synchronous[db->config.synchronous]);
+        if (!code && !connection->is_writer)
+                code = run_sql(connection, "PRAGMA query_only=ON");
+        for (unsigned i = 0; i < WEIR__SQLITE_OWN && !code; i++)
+                code = sqlite3_prepare_v3(connection->handle, own_sql[i], -1, SQLITE_PREPARE_PERSISTENT, &connection->own[i],
+                                          NULL);
+        return code;
+}
+
+static int
+open_handle(weir_sqlite_connection *connection)
+{
+        weir_sqlite *db = connection->db;
+        int flags = db->config.read_only ? SQLITE_OPEN_READONLY : SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE;
+        int code = sqlite3_open_v2(db->path, &connection->handle, flags | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_PRIVATECACHE, NULL);
+
+        if (code)
+                return code;
+        sqlite3_extended_result_codes(connection->handle, 1);
+        sqlite3_busy_handler(connection->handle, on_busy, connection);
+        sqlite3_progress_handler(connection->handle, STEPS_BETWEEN_LOOKS, on_progress, connection);
+        code = set_up(connection);
+        if (!code)
+                code = sqlite3_set_authorizer(connection->handle, on_authorize, connection);
+        return code;
+}
+
+/* 0, or the status. */
+static int
+prepare_for_program(weir_sqlite_connection *connection)
+{
+        const struct weir_sqlite_config *config = &connection->db->config;
+        weir_sqlite_open_fn *on_open = connection->is_writer ? config->on_writer : config->on_reader;
+        int status = 0;
+
+        if (!on_open)
+                return 0;
+        if (!connection->is_writer)
+                run_sql(connection, "PRAGMA query_only=OFF"); /* its tables are its own, as temporary ones */
+        status = on_open(connection, config->context);
+        weir__sqlite_tidy(connection);
+        if (!sqlite3_get_autocommit(connection->handle))
+                run_sql(connection, "ROLLBACK");
+        if (!connection->is_writer)
+                run_sql(connection, "PRAGMA query_only=ON");
+        return status > 0 ? weir__sqlite_status(connection->handle, status) : status;
+}
+
+weir_sqlite_connection *
+weir__sqlite_connect(weir_sqlite *db, bool is_writer, struct weir__sqlite_request *request, int *status)
+{
+        weir_sqlite_connection *connection = calloc(1, sizeof *connection);
+
+        *status = -ENOMEM;
+        if (!connection)
+                return NULL;
+        connection->db = db;
+        connection->is_writer = is_writer;
+        connection->request = request;
+        connection->is_own = true;
+        weir_blocking_begin();
+        atomic_fetch_add(&db->connections, 1);
+        int code = open_handle(connection);
+        if (code && request)
+                *status = weir__sqlite_fail(request, connection->handle, code, NULL);
+        else if (code)
+                *status = weir__sqlite_status(connection->handle, code);
+        connection->request = NULL;
+        if (!code)
+                *status = prepare_for_program(connection);
+        connection->is_own = false;
+        if (*status) {
+                weir__sqlite_disconnect(connection);
+                connection = NULL;
+        }
+        weir_blocking_end();
+        return connection;
+}
+
+void
+weir__sqlite_disconnect(weir_sqlite_connection *connection)
+{
+        if (!connection)
+                return;
+        for (unsigned i = 0; i < WEIR__SQLITE_OWN; i++)
+                sqlite3_finalize(connection->own[i]);
+        while (connection->prepared) {
+                struct weir__sqlite_prepared *first = connection->prepared;
+
+                connection->prepared = first->next;
+                sqlite3_finalize(first->statement);
+                free(first);
+        }
+        connection->request = NULL;
+        sqlite3_close_v2(connection->handle);
+        atomic_fetch_sub(&connection->db->connections, 1);
+        free(connection);
+}
+
+/* -- statements -- */
+
+int
+weir__sqlite_run_own(weir_sqlite_connection *connection, enum weir__sqlite_own which)
+{
+        sqlite3_stmt *statement = connection->own[which];
+
+        connection->is_own = true;
+        connection->busy_since = 0;
+        int code = sqlite3_step(statement);
+        int reset = sqlite3_reset(statement);
+        connection->is_own = false;
+        return code == SQLITE_DONE || code == SQLITE_ROW ? SQLITE_OK : reset ? reset : code;
+}
+
+static uint64_t
+hash_of(const char *sql, size_t size)
+{
+        uint64_t hash = UINT64_C(14695981039346656037);
+
+        for (size_t i = 0; i < size; i++)
+                hash = (hash ^ (unsigned char)sql[i]) * UINT64_C(1099511628211);
+        return hash;
+}
+
+/* The one that was kept, which becomes the first; NULL: there is none. */
+static struct weir__sqlite_prepared *
+kept(weir_sqlite_connection *connection, uint64_t hash, const char *sql, size_t size)
+{
+        for (struct weir__sqlite_prepared **at = &connection->prepared; *at; at = &(*at)->next) {
+                struct weir__sqlite_prepared *found = *at;
+
+                if (found->hash != hash || found->size != size || memcmp(found->sql, sql, size))
+                        continue;
+                *at = found->next;
+                found->next = connection->prepared;
+                connection->prepared = found;
+                return found;
+        }
+        return NULL;
+}
+
+/* Whether there is a statement in the text, or one that is wrong. */
+static bool
+has_statement(weir_sqlite_connection *connection, const char *sql)
+{
+        sqlite3_stmt *statement = NULL;
+        int code = *sql ? sqlite3_prepare_v2(connection->handle, sql, -1, &statement, NULL) : SQLITE_OK;
+
+        sqlite3_finalize(statement);
+        return code || statement;
+}
+
+static int
+prepare(weir_sqlite_connection *connection, struct weir__sqlite_prepared *fresh, bool *more)
+{
+        const char *rest = "";
+        int code = sqlite3_prepare_v3(connection->handle, fresh->sql, -1, SQLITE_PREPARE_PERSISTENT, &fresh->statement, &rest);
+
+        if (code)
+                return code;
+        *more = fresh->statement && has_statement(connection, rest);
+        if (!*more)
+                return SQLITE_OK;
+        sqlite3_finalize(fresh->statement);
+        fresh->statement = NULL;
+        return SQLITE_OK;
+}
+
+int
+weir__sqlite_find(weir_sqlite_connection *connection, const char *sql, size_t size, sqlite3_stmt **statement, bool *more)
+{
+        uint64_t hash = hash_of(sql, size);
+        struct weir__sqlite_prepared *found = kept(connection, hash, sql, size);
+
+        *statement = NULL;
+        *more = false;
+        if (!found) {
+                found = malloc(sizeof *found + size + 1);
+                if (!found)
+                        return SQLITE_NOMEM;
+                *found = (struct weir__sqlite_prepared){.hash = hash, .size = size};
+                memcpy(found->sql, sql, size);
+                found->sql[size] = '\0';
+                int code = prepare(connection, found, more);
+                if (code || !found->statement) {
+                        free(found);
+                        return code;
+                }
+                atomic_fetch_add(&connection->db->prepared, 1);
+                found->next = connection->prepared;
+                connection->prepared = found;
+                connection->count++;
+        } else {
+                atomic_fetch_add(&connection->db->reused, 1);
+                sqlite3_reset(found->statement);
+                sqlite3_clear_bindings(found->statement);
+        }
+        found->is_used = true;
+        *statement = found->statement;
+        return SQLITE_OK;
+}
+
+void
+weir__sqlite_tidy(weir_sqlite_connection *connection)
+{
+        unsigned most = connection->db->config.statements, number = 0;
+        struct weir__sqlite_prepared **at = &connection->prepared;
+
+        for (struct weir__sqlite_prepared *one = *at; one && one->is_used; one = one->next) { /* these are in front */
+                sqlite3_reset(one->statement);
+                sqlite3_clear_bindings(one->statement);
+                one->is_used = false;
+        }
+        if (connection->count <= most)
+                return;
+        for (; number < most; number++)
+                at = &(*at)->next;
+        while (*at) {
+                struct weir__sqlite_prepared *one = *at;
+
+                *at = one->next;
+                sqlite3_finalize(one->statement);
+                free(one);
+        }
+        connection->count = most;
+}

@@ -1,0 +1,154 @@
+/* database/sqlite/statement.c: what a task runs on a connection: one statement, or a function of the program.
+ *
+ * Threads: the function on the executor that has the connection. */
+#include <string.h>
+
+#include "database/sqlite/sqlite.h"
+
+/* A failure that is not SQLite's. */
+static int
+refuse(struct weir__sqlite_request *request, int status, const char *why)
+{
+        weir__sqlite_fail(request, NULL, SQLITE_MISUSE, why);
+        if (request->result)
+                request->result->code = 0;
+        return status;
+}
+
+/* What SQLite has just said. */
+static int
+fail(weir_sqlite_connection *connection, struct weir__sqlite_request *request)
+{
+        int code = sqlite3_extended_errcode(connection->handle);
+        int cause = (code & 0xff) == SQLITE_INTERRUPT || (code & 0xff) == SQLITE_BUSY ? weir__sqlite_cause(request) : 0;
+
+        if (connection->was_refused)
+                return refuse(request, -EINVAL, "it would begin or end a transaction, which the library does");
+        if (cause) {
+                if (request->result)
+                        weir__sqlite_result_clear(request->result);
+                return cause;
+        }
+        return weir__sqlite_fail(request, connection->handle, code, NULL);
+}
+
+static int
+bind(sqlite3_stmt *statement, int number, const struct weir__sqlite_parameter *parameter)
+{
+        switch (parameter->type) {
+        case WEIR_SQLITE_INT64: return sqlite3_bind_int64(statement, number, parameter->integer);
+        case WEIR_SQLITE_DOUBLE: return sqlite3_bind_double(statement, number, parameter->real);
+        case WEIR_SQLITE_TEXT:
+                return sqlite3_bind_text64(statement, number, parameter->data, parameter->size, SQLITE_STATIC, SQLITE_UTF8);
+        case WEIR_SQLITE_BLOB: return sqlite3_bind_blob64(statement, number, parameter->data, parameter->size, SQLITE_STATIC);
+        default: return sqlite3_bind_null(statement, number);
+        }
+}
+
+/* SQLITE_OK, or a code. */
+static int
+bind_all(sqlite3_stmt *statement, const struct weir__sqlite_request *request)
+{
+        int code = SQLITE_OK;
+
+        for (unsigned i = 0; i < request->count && !code; i++)
+                code = bind(statement, (int)i + 1, &request->parameters[i]);
+        return code;
+}
+
+/* Runs it to its end. */
+static int
+step(weir_sqlite_connection *connection, struct weir__sqlite_request *request, sqlite3_stmt *statement)
+{
+        int code, status = weir__sqlite_result_begin(request->result, statement);
+
+        connection->busy_since = 0;
+        while (!status && (code = sqlite3_step(statement)) != SQLITE_DONE) {
+                if (code != SQLITE_ROW)
+                        return fail(connection, request);
+                status = weir__sqlite_result_add_row(request->result, statement, &connection->db->config);
+        }
+        if (status == -EMSGSIZE)
+                return refuse(request, status, "the result has more rows or bytes than allowed");
+        return status;
+}
+
+/* Looks the statement up, and refuses what may not run. */
+static int
+find(weir_sqlite_connection *connection, struct weir__sqlite_request *request, sqlite3_stmt **statement)
+{
+        bool more;
+
+        if (weir__sqlite_find(connection, request->sql, request->sql_size, statement, &more))
+                return fail(connection, request);
+        if (!*statement)
+                return refuse(request, -EINVAL, more ? "it is more than one statement" : "there is no statement in it");
+        if (request->kind == WEIR__SQLITE_QUERY && !sqlite3_stmt_readonly(*statement))
+                return refuse(request, -EROFS, "a query does not write");
+        if (request->count > (unsigned)sqlite3_bind_parameter_count(*statement))
+                return refuse(request, -ERANGE, "a parameter was bound that is not in it");
+        return bind_all(*statement, request) ? fail(connection, request) : 0;
+}
+
+int
+weir__sqlite_run_statement(weir_sqlite_connection *connection, struct weir__sqlite_request *request)
+{
+        sqlite3_stmt *statement;
+
+        connection->was_refused = false;
+        int status = find(connection, request, &statement);
+        if (status)
+                return status;
+        sqlite3_int64 before = sqlite3_total_changes64(connection->handle);
+        sqlite3_set_last_insert_rowid(connection->handle, 0);
+        status = step(connection, request, statement);
+        if (!status && sqlite3_total_changes64(connection->handle) != before) {
+                request->result->changes = sqlite3_changes64(connection->handle);
+                request->result->inserted = sqlite3_last_insert_rowid(connection->handle);
+        }
+        return status;
+}
+
+int
+weir__sqlite_call(weir_sqlite_connection *connection, struct weir__sqlite_request *request)
+{
+        connection->was_refused = false;
+        int status = request->function(connection, weir_task_context(request->promise));
+        int cause = weir__sqlite_cause(request);
+
+        if (cause || status <= 0)
+                return cause ? cause : status;
+        if (status == SQLITE_ROW || status == SQLITE_DONE)
+                return 0;
+        bool is_last = (sqlite3_extended_errcode(connection->handle) & 0xff) == (status & 0xff);
+        return weir__sqlite_fail(request, connection->handle, is_last ? sqlite3_extended_errcode(connection->handle) : status,
+                                 is_last ? NULL : sqlite3_errstr(status));
+}
+
+/* -- for the function -- */
+
+struct sqlite3 *
+weir_sqlite_handle(weir_sqlite_connection *connection)
+{
+        return connection ? connection->handle : NULL;
+}
+
+struct sqlite3_stmt *
+weir_sqlite_prepare(weir_sqlite_connection *connection, const char *sql)
+{
+        sqlite3_stmt *statement = NULL;
+        bool more;
+
+        if (connection && sql)
+                weir__sqlite_find(connection, sql, strlen(sql), &statement, &more);
+        return statement;
+}
+
+int
+weir_sqlite_run(weir_sqlite_connection *connection, const char *sql)
+{
+        if (!connection || !sql)
+                return SQLITE_MISUSE;
+        connection->busy_since = 0;
+        return sqlite3_exec(connection->handle, sql, NULL, NULL, NULL);
+}
