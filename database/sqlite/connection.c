@@ -75,7 +75,8 @@ on_authorize(void *context, int action, const char *first, const char *second, c
         bool is_function = connection->request && connection->request->function;
 
         (void)first, (void)second, (void)third, (void)fourth;
-        if (connection->is_own || (action != SQLITE_TRANSACTION && (action != SQLITE_SAVEPOINT || is_function)))
+        if (connection->is_own || connection->is_vacuum ||
+            (action != SQLITE_TRANSACTION && (action != SQLITE_SAVEPOINT || is_function)))
                 return SQLITE_OK;
         connection->was_refused = true;
         return SQLITE_DENY;

@@ -102,9 +102,10 @@ weir__sqlite_end(struct weir__sqlite_request *request, int status)
 
         stop_timer(request);
         request->result = NULL;
-        if (weir_promise_end_with(promise, status, result, weir__sqlite_result_free) == 0)
-                count_end(request, status, rows);
-        else
+        bool decides = request->is_held || weir_promise_hold(promise) == 0;
+        if (decides)
+                count_end(request, status, rows); /* before the callback may look */
+        if (!decides || weir_promise_end_with(promise, status, result, weir__sqlite_result_free) < 0)
                 weir__sqlite_result_free(result);
         weir_promise_unref(promise);
 }

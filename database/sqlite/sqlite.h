@@ -175,6 +175,7 @@ struct weir_sqlite_connection {
         /* While something runs. */
         struct weir__sqlite_request *request; /* whose it is; NULL: the library's own */
         bool is_own;                          /* the library's: it may begin and end transactions */
+        bool is_vacuum;                       /* SQLite may begin and end transactions for it */
         bool was_refused;                     /* the authorizer has refused a statement that begins or ends a transaction */
         weir_nsec busy_since;                 /* the first refusal of a lock for this call; 0: none */
 };

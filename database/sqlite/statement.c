@@ -101,7 +101,9 @@ weir__sqlite_run_statement(weir_sqlite_connection *connection, struct weir__sqli
                 return status;
         sqlite3_int64 before = sqlite3_total_changes64(connection->handle);
         sqlite3_set_last_insert_rowid(connection->handle, 0);
+        connection->is_vacuum = request->kind == WEIR__SQLITE_ALONE;
         status = step(connection, request, statement);
+        connection->is_vacuum = false;
         if (!status && sqlite3_total_changes64(connection->handle) != before) {
                 request->result->changes = sqlite3_changes64(connection->handle);
                 request->result->inserted = sqlite3_last_insert_rowid(connection->handle);
