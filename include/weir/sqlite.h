@@ -148,7 +148,7 @@ WEIR_API weir_task *weir_sqlite_close_new(weir_sqlite *db, weir_task_fn *done, v
  *            SQLite allows;
  *          -EBUSY: another process has locked the file for longer than busy_limit;
  *          -EROFS: the statement would write, and the connection or the file is read-only;
- *          -ENOSPC: the disk is full, or the file may not grow; -EIO: the disk or its system has failed;
+ *          -ENOSPC: the disk is full; -EIO: the disk or its system has failed, or the file may not grow;
  *          -EUCLEAN: the file is damaged, or is no database; -ENOENT, -EACCES and others of open(2): it cannot
  *            be opened;
  *          -ENOBUFS: more tasks wait than the config allows; -EPIPE: the database is being closed;
