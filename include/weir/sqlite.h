@@ -193,11 +193,11 @@ WEIR_API const char *weir_sqlite_column_name(const weir_task *task, unsigned col
 
 /* The types of values in SQLite. */
 enum weir_sqlite_type {
-        WEIR_SQLITE_NULL = 0,
-        WEIR_SQLITE_INT64,
-        WEIR_SQLITE_DOUBLE,
-        WEIR_SQLITE_TEXT,
-        WEIR_SQLITE_BLOB,
+        WEIR_SQLITE_NULL = 0, /* no value */
+        WEIR_SQLITE_INT64,    /* an integer */
+        WEIR_SQLITE_DOUBLE,   /* a floating number */
+        WEIR_SQLITE_TEXT,     /* UTF-8 */
+        WEIR_SQLITE_BLOB,     /* bytes */
 };
 
 /* The type of a value.  Rows and columns count from 0.

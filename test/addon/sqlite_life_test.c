@@ -1,4 +1,4 @@
-/* test/addon/sqlite_life_test.c: what begins, closes, forks, is shut down or killed while tasks are outstanding; what can be seen. */
+/* test/addon/sqlite_life_test.c: closing, forks, shutdown and kills while tasks are outstanding; flows; what can be seen. */
 #include "test/addon/sqlite.h"
 
 #include <weir/fiber.h>
