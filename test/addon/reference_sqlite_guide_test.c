@@ -3,7 +3,7 @@
 
 /* -- weir/sqlite.h -- */
 
-static weir_sqlite *orders;
+static weir_sqlite *db;
 
 static void
 show(weir_task *query, void *total)
@@ -25,13 +25,13 @@ orders_are_inserted_and_shown(void)
 {
         int64_t total = 0;
         weir_series *series = weir_series_new(NULL, NULL);
-        weir_task *insert = weir_sqlite_exec_new(orders, "INSERT INTO orders VALUES (?, ?)", NULL, NULL);
+        weir_task *put = weir_sqlite_exec_new(db, "INSERT INTO orders VALUES (?, ?)", NULL, NULL);
 
-        weir_sqlite_bind_text(insert, 1, "tea", SIZE_MAX);
-        weir_sqlite_bind_int64(insert, 2, 350);
+        weir_sqlite_bind_text(put, 1, "tea", SIZE_MAX);
+        weir_sqlite_bind_int64(put, 2, 350);
         weir_series_stop_on_failure(series); /* no query if the insert fails */
-        weir_series_push(series, insert);
-        weir_series_push(series, weir_sqlite_query_new(orders, "SELECT * FROM orders", show, &total));
+        weir_series_push(series, put);
+        weir_series_push(series, weir_sqlite_query_new(db, "SELECT * FROM orders", show, &total));
         CU_ASSERT(weir_series_run(series) == 0);
         CU_ASSERT(total == 350);
 }
@@ -69,9 +69,9 @@ a_function_has_a_transaction(void)
 {
         struct transfer to_nobody = {"tea", "nobody", 50};
 
-        CU_ASSERT(weir_task_run(weir_sqlite_exec_new(orders, "INSERT INTO orders VALUES ('tea', 350)", NULL, NULL)) == 0);
-        CU_ASSERT(weir_task_run(weir_sqlite_write_new(orders, transfer, NULL, &to_nobody)) == -ENOENT);
-        CU_ASSERT(sqlite_number(orders, "SELECT price FROM orders WHERE name = 'tea'") == 350);
+        CU_ASSERT(weir_task_run(weir_sqlite_exec_new(db, "INSERT INTO orders VALUES ('tea', 350)", NULL, NULL)) == 0);
+        CU_ASSERT(weir_task_run(weir_sqlite_write_new(db, transfer, NULL, &to_nobody)) == -ENOENT);
+        CU_ASSERT(sqlite_number(db, "SELECT price FROM orders WHERE name = 'tea'") == 350);
 }
 
 static int
@@ -90,8 +90,8 @@ a_function_reads_a_large_result(void)
 {
         int64_t sum = 0;
 
-        CU_ASSERT(weir_task_run(weir_sqlite_exec_new(orders, "INSERT INTO orders VALUES ('a', 1), ('b', 2)", NULL, NULL)) == 0);
-        CU_ASSERT(weir_task_run(weir_sqlite_read_new(orders, sum_prices, NULL, &sum)) == 0);
+        CU_ASSERT(weir_task_run(weir_sqlite_exec_new(db, "INSERT INTO orders VALUES ('a', 1), ('b', 2)", NULL, NULL)) == 0);
+        CU_ASSERT(weir_task_run(weir_sqlite_read_new(db, sum_prices, NULL, &sum)) == 0);
         CU_ASSERT(sum == 3);
 }
 
@@ -109,7 +109,7 @@ open_orders(const char *path)
 
         config.on_writer = make_tables;
         config.busy_limit = WEIR_SEC(1);
-        orders = weir_sqlite_open(path, &config);
+        db = weir_sqlite_open(path, &config);
 }
 
 static void
@@ -128,7 +128,7 @@ show_types(weir_task *query, void *context)
 static void
 values_have_types(void)
 {
-        weir_task *query = weir_sqlite_query_new(orders, "SELECT ? AS price, ? AS picture, ? AS note", show_types, NULL);
+        weir_task *query = weir_sqlite_query_new(db, "SELECT ? AS price, ? AS picture, ? AS note", show_types, NULL);
 
         weir_sqlite_bind_double(query, 1, 3.5);
         weir_sqlite_bind_blob(query, 2, "\x89PNG", 4);
@@ -151,7 +151,7 @@ an_insert_says_its_id(void)
         int64_t ids[2];
 
         for (int i = 0; i < 2; i++)
-                weir_task_run(weir_sqlite_exec_new(orders, "INSERT INTO orders VALUES ('tea', 350)", keep_id, &ids[i]));
+                weir_task_run(weir_sqlite_exec_new(db, "INSERT INTO orders VALUES ('tea', 350)", keep_id, &ids[i]));
         CU_ASSERT(ids[0] == 1 && ids[1] == -1);
 }
 
@@ -159,7 +159,7 @@ static void
 a_program_closes_its_database(void)
 {
         struct weir_sqlite_stats stats = WEIR_SQLITE_STATS_DEFAULT;
-        weir_sqlite *same = weir_sqlite_ref(orders);
+        weir_sqlite *same = weir_sqlite_ref(db);
 
         CU_ASSERT(weir_task_run(weir_sqlite_exec_alone_new(same, "VACUUM", NULL, NULL)) == 0);
         CU_ASSERT(weir_sqlite_stats(same, &stats) == 0 && stats.commits == 1);
@@ -170,17 +170,17 @@ a_program_closes_its_database(void)
 
 /* -- the suite -- */
 
-#define EXAMPLE(name)                                                                         \
-        static void run_##name(void)                                                          \
-        {                                                                                     \
-                weir_test_begin_real(2);                                                      \
-                sqlite_make_directory();                                                      \
-                open_orders(sqlite_path);                                                     \
-                name();                                                                       \
-                CU_ASSERT_EQUAL(weir_task_run(weir_sqlite_close_new(orders, NULL, NULL)), 0); \
-                weir_sqlite_unref(orders);                                                    \
-                weir_test_end();                                                              \
-                sqlite_remove_directory();                                                    \
+#define EXAMPLE(name)                                                                     \
+        static void run_##name(void)                                                      \
+        {                                                                                 \
+                weir_test_begin_real(2);                                                  \
+                sqlite_make_directory();                                                  \
+                open_orders(sqlite_path);                                                 \
+                name();                                                                   \
+                CU_ASSERT_EQUAL(weir_task_run(weir_sqlite_close_new(db, NULL, NULL)), 0); \
+                weir_sqlite_unref(db);                                                    \
+                weir_test_end();                                                          \
+                sqlite_remove_directory();                                                \
         }
 
 EXAMPLE(orders_are_inserted_and_shown)
