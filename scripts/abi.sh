@@ -1,9 +1,9 @@
 #!/bin/bash
-# scripts/abi.sh [update]: compares the interface of the public headers with abi/libweir.abi, and that of each library beside it with its
-# own file there: that of the last release, or what has been agreed on since.  Programs that were linked against that one must run with
-# this one.  Functions may be added, and abi/permitted says what else may change.  `update` makes this interface the reference, also in
-# debian/*.symbols.  Sizes and offsets are those of one architecture: on another one than the reference's nothing is compared, and the
-# exit status is 77.
+# scripts/abi.sh [update|check [LIBRARY...]]: compares the interface of the public headers with abi/libweir.abi, and that of each
+# library beside it with its own file there: that of the last release, or what has been agreed on since.  Programs that were linked
+# against that one must run with this one.  Functions may be added, and abi/permitted says what else may change.  `update` makes this
+# interface the reference, also in debian/*.symbols.  Without LIBRARY it is about all.  Sizes and offsets are those of one architecture:
+# on another one than the reference's nothing is compared, and the exit status is 77.
 #
 # What is compared is a library of empty functions, made of the declarations: it has no types but public ones.  test/install_test.sh
 # holds the real libraries to the same declarations.
@@ -81,8 +81,10 @@ compare() {
         abidiff --suppressions abi/permitted --no-added-syms "abi/$1.abi" "$work/now.abi" || return 1
 }
 
+libraries=("${@:2}")
+[ ${#libraries[@]} -gt 0 ] || libraries=(libweir "${addons[@]/#/libweir-}")
 status=0
-for library in libweir "${addons[@]/#/libweir-}"; do
+for library in "${libraries[@]}"; do
         empty "$library"
         if [ "${1:-check}" = update ]; then
                 update "$library"

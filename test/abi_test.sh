@@ -11,7 +11,7 @@ compared=0
 "$source/scripts/abi.sh" || compared=$?
 [ $compared -eq 0 ] || [ $compared -eq 77 ] || exit 1
 
-# change SED FILE: what abi.sh finds after that change to a header.
+# change SED FILE [LIBRARY]: what abi.sh finds after that change to a header.
 change() {
         rm -rf "${work:?}"/*
         mkdir "$work/scripts"
@@ -20,18 +20,18 @@ change() {
         # What is compared with is this tree's: other changes since the reference are not this test's concern.
         mkdir "$work/debian"
         cp "$source/debian/changelog" "$source"/debian/*.symbols "$work/debian"
-        "$work/scripts/abi.sh" update
+        "$work/scripts/abi.sh" update "${3:-libweir}"
         sed -i "$1" "$work/include/weir/$2"
         ! diff -q "$work/include/weir/$2" "$source/include/weir/$2" >/dev/null || {
                 echo "this changes nothing in $2: $1" >&2
                 exit 1
         }
-        "$work/scripts/abi.sh" >"$work/found" 2>&1
+        "$work/scripts/abi.sh" check "${3:-libweir}" >"$work/found" 2>&1
 }
 
 breaks() {
         echo "== breaks: $1"
-        ! change "$2" "$3" || { echo "$1: not found" >&2; exit 1; }
+        ! change "$2" "$3" "${4:-}" || { echo "$1: not found" >&2; exit 1; }
         grep -q 'may break' "$work/found" || { cat "$work/found" >&2; exit 1; }
 }
 
@@ -51,7 +51,7 @@ keeps "a function added" 's/^WEIR_END/WEIR_API int weir_timer_more(int number);\
 # The libraries beside libweir have files of their own.
 for addon in $("$source/scripts/addons.sh" | cut -d' ' -f1); do
         first=$(sed -nE '/^WEIR_API .*;$/{s/^WEIR_API .*[ *](weir_[a-z0-9_]+)\(.*/\1/p;q}' "$source/include/weir/$addon.h")
-        breaks "a function of $addon removed" "/^WEIR_API .*$first(.*;\$/d" "$addon.h"
+        breaks "a function of $addon removed" "/^WEIR_API .*$first(.*;\$/d" "$addon.h" "libweir-$addon"
         grep -q "abi/libweir-$addon.abi" "$work/found" || grep -q "$first" "$work/found" || { cat "$work/found" >&2; exit 1; }
         ! grep -q "$first" "$source/abi/libweir.abi" || { echo "abi/libweir.abi has $first" >&2; exit 1; }
 done
@@ -60,6 +60,6 @@ echo "== another architecture"
 keeps "nothing" 's/^WEIR_END/\n&/' timer.h
 sed -i "1s/architecture='[^']*'/architecture='elf-other'/" "$work/abi/libweir.abi"
 other=0
-"$work/scripts/abi.sh" >"$work/found" 2>&1 || other=$?
+"$work/scripts/abi.sh" check libweir >"$work/found" 2>&1 || other=$?
 [ $other -eq 77 ] && grep -q 'is for elf-other' "$work/found" || { cat "$work/found" >&2; exit 1; }
 exit $compared
