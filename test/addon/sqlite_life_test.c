@@ -209,6 +209,7 @@ connections_are_prepared_when_they_are_opened(void)
 
         config.on_writer = make_tables;
         config.on_reader = add_temporary_table;
+        config.readers = 1; /* else the second query may find the first one's connection not free yet, and get another */
         config.context = (void *)&calls;
         db = sqlite_begin(&config);
         CU_ASSERT_EQUAL(calls, 0);

@@ -401,24 +401,27 @@ static void
 the_limit_of_the_config_ends_what_waits_and_what_runs(void)
 {
         struct weir_sqlite_config config = WEIR_SQLITE_CONFIG_DEFAULT;
-        static _Atomic int statuses[4];
+        static _Atomic int status;
         struct gate gate;
 
-        config.limit = WEIR_MSEC(50);
-        db = sqlite_begin(&config);
-        sqlite_exec(db, "CREATE TABLE t(a INTEGER PRIMARY KEY)");
+        begin();
+        weir_sqlite *unlimited = db;
+        config.limit = WEIR_MSEC(300);
+        db = weir_sqlite_open(sqlite_path, &config);
         weir_waitgroup *group = weir_waitgroup_new(), *behind = weir_waitgroup_new();
         close_gate(&gate, group);
-        weir_task_start_waited(insert_new(1, &statuses[0]), behind);
+        weir_task_start_waited(insert_new(1, &status), behind);
         end_all(behind);
-        CU_ASSERT_EQUAL(statuses[0], -ETIMEDOUT);
+        CU_ASSERT_EQUAL(status, -ETIMEDOUT);
         gate.is_open = true;
         end_all(group);
         CU_ASSERT_EQUAL(weir_task_run(weir_sqlite_query_new(db, ENDLESS, NULL, NULL)), -ETIMEDOUT);
         CU_ASSERT_EQUAL(weir_task_run(weir_sqlite_exec_new(db, "INSERT INTO t " ENDLESS, NULL, NULL)), -ETIMEDOUT);
         CU_ASSERT_EQUAL(weir_task_run(weir_sqlite_exec_alone_new(db, "INSERT INTO t " ENDLESS, NULL, NULL)), -ETIMEDOUT);
-        CU_ASSERT_EQUAL(sqlite_number(db, "SELECT count(*) FROM t"), 0);
-        sqlite_end(db);
+        CU_ASSERT_EQUAL(sqlite_number(unlimited, "SELECT count(*) FROM t"), 0);
+        CU_ASSERT_EQUAL(weir_task_run(weir_sqlite_close_new(db, NULL, NULL)), 0);
+        weir_sqlite_unref(db);
+        sqlite_end(unlimited);
 }
 
 /* A cancel at any moment: what reports success is there, and nothing else. */
