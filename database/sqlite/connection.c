@@ -9,7 +9,8 @@
 
 #include "database/sqlite/sqlite.h"
 
-#define STEPS_BETWEEN_LOOKS 1000 /* of SQLite's machine, between two looks at whether the request goes on */
+#define STEPS_BETWEEN_LOOKS 1000          /* of SQLite's machine, between two looks at whether the request goes on */
+#define LONG                WEIR_MSEC(10) /* then another thread of the executor takes over other functions */
 #define BUSY_PAUSE          WEIR_MSEC(1)
 #define BUSY_PAUSE_MOST     WEIR_MSEC(20)
 
@@ -62,9 +63,17 @@ on_busy(void *context, int tries)
 static int
 on_progress(void *context)
 {
-        const weir_sqlite_connection *connection = context;
+        weir_sqlite_connection *connection = context;
 
-        return connection->request && !connection->is_own && weir__sqlite_cause(connection->request) != 0;
+        if (!connection->request || connection->is_own)
+                return 0;
+        if (connection->began == 0)
+                connection->began = weir__sqlite_now();
+        if (!connection->is_long && weir__sqlite_now() - connection->began >= LONG) {
+                connection->is_long = true;
+                weir_blocking_begin();
+        }
+        return weir__sqlite_cause(connection->request) != 0;
 }
 
 /* Transactions are the library's.  A function may have savepoints. */
@@ -319,6 +328,10 @@ weir__sqlite_tidy(weir_sqlite_connection *connection)
         unsigned most = connection->db->config.statements, number = 0;
         struct weir__sqlite_prepared **at = &connection->prepared;
 
+        if (connection->is_long)
+                weir_blocking_end();
+        connection->is_long = false;
+        connection->began = 0;
         for (struct weir__sqlite_prepared *one = *at; one && one->is_used; one = one->next) { /* these are in front */
                 sqlite3_reset(one->statement);
                 sqlite3_clear_bindings(one->statement);

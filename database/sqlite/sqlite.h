@@ -175,6 +175,8 @@ struct weir_sqlite_connection {
         /* While something runs. */
         struct weir__sqlite_request *request; /* whose it is; NULL: the library's own */
         bool is_own;                          /* the library's: it may begin and end transactions */
+        weir_nsec began;                      /* of the request, or a little later; 0: not known */
+        bool is_long;                         /* it has run for so long that another thread of the executor was asked for */
         bool is_vacuum;                       /* SQLite may begin and end transactions for it */
         bool was_refused;                     /* the authorizer has refused a statement that begins or ends a transaction */
         weir_nsec busy_since;                 /* the first refusal of a lock for this call; 0: none */

@@ -120,7 +120,7 @@ WEIR_API void weir_sqlite_unref(weir_sqlite *db);
  *
  * Owner:   the caller, until the task is consumed.  References stay, and are to be dropped.
  * Result:  NULL when out of memory; every consumer accepts NULL.  The task's status: 0; -ENOMEM for a NULL
- *          database; -ESHUTDOWN, -ECANCELED or -ETIMEDOUT if its series ended before.
+ *          database; -ECHILD in a forked child; -ESHUTDOWN, -ECANCELED or -ETIMEDOUT if its series ended before.
  * Threads: any. */
 WEIR_API weir_task *weir_sqlite_close_new(weir_sqlite *db, weir_task_fn *done, void *context);
 

@@ -331,6 +331,49 @@ thousands_of_reads_and_writes_go_side_by_side(void)
         sqlite_end(db);
 }
 
+static _Atomic bool has_run;
+
+static void
+run_beside(void *context)
+{
+        (void)context;
+        has_run = true;
+}
+
+/* The executor has one thread. */
+static void
+a_long_query_does_not_hold_up_other_functions(void)
+{
+        struct weir_config config = WEIR_CONFIG_DEFAULT;
+        struct weir_sqlite_stats stats = WEIR_SQLITE_STATS_DEFAULT;
+        _Atomic int status = 1;
+
+        config.compute_threads = 1;
+        CU_ASSERT_EQUAL(weir_init(&config), 0);
+        sqlite_make_directory();
+        db = weir_sqlite_open(sqlite_path, NULL);
+        CU_ASSERT_EQUAL(sqlite_exec(db, "CREATE TABLE t(a)"), 0);
+        weir_series *series = weir_series_ref(weir_series_new(NULL, NULL));
+        weir_waitgroup *group = weir_waitgroup_new();
+        weir_series_push(series, weir_sqlite_query_new(db,
+                                                       "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) "
+                                                       "SELECT count(*) FROM n",
+                                                       keep_status, (void *)&status));
+        weir_series_start_waited(series, group);
+        WEIR_TEST_EVENTUALLY((weir_sqlite_stats(db, &stats), stats.busy == 1));
+        has_run = false;
+        CU_ASSERT_EQUAL(weir_task_run(weir_go_new(NULL, run_beside, NULL, NULL)), 0);
+        CU_ASSERT(has_run);
+        CU_ASSERT_EQUAL(sqlite_exec(db, "INSERT INTO t VALUES (1)"), 0);
+        CU_ASSERT_EQUAL(status, 1);
+        weir_series_cancel(series);
+        weir_waitgroup_wait(group, WEIR_FOREVER);
+        weir_waitgroup_free(group);
+        weir_series_unref(series);
+        CU_ASSERT_EQUAL(status, -ECANCELED);
+        sqlite_end(db);
+}
+
 /* -- what can be seen -- */
 
 static char seen[32768];
@@ -467,6 +510,7 @@ main(void)
                 WEIR_TEST(a_fiber_awaits_rows),
                 WEIR_TEST(the_context_stays_the_programs),
                 WEIR_TEST(thousands_of_reads_and_writes_go_side_by_side),
+                WEIR_TEST(a_long_query_does_not_hold_up_other_functions),
                 WEIR_TEST(dumps_and_metrics_tell_what_waits),
         };
 
