@@ -81,10 +81,10 @@ fill_table(sqlite3 *handle)
 {
         char sql[200];
 
-        snprintf(
-                sql, sizeof sql,
-                "WITH RECURSIVE n(i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM n LIMIT %d) INSERT INTO t SELECT i, 'some text' FROM n",
-                ROWS);
+        snprintf(sql, sizeof sql,
+                 "WITH RECURSIVE n(i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM n LIMIT %d) "
+                 "INSERT INTO t SELECT i, 'some text' FROM n",
+                 ROWS);
         sqlite3_exec(handle, sql, NULL, NULL, NULL);
 }
 

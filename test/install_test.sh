@@ -223,7 +223,7 @@ step "make build says which examples are left out"
 "$cmake" -S "$source" -B "$work/bare" -DCMAKE_C_COMPILER="$cc" -DWEIR_BUILD_TESTS=OFF -DWEIR_BUILD_BENCH=OFF -DWEIR_BUILD_TUTORIAL=OFF \
         -DPKG_CONFIG_EXECUTABLE=false >/dev/null 2>&1 || fail "no configuration"
 WEIR_INSTALL=no make --no-print-directory -C "$source" build BUILD="$work/bare" build=: >"$work/said" 2>&1 || fail "$(<"$work/said")"
-for left_out in "glib-embed needs GLib"; do
+for left_out in "glib-embed needs GLib" "guest-book needs SQLite"; do
         grep -q "^left out: example $left_out" "$work/said" || fail "it does not say that $left_out: $(<"$work/said")"
 done
 

@@ -147,6 +147,12 @@ weir_sqlite_prepare(weir_sqlite_connection *connection, const char *sql)
 }
 
 int
+weir_sqlite_cancelled(weir_sqlite_connection *connection)
+{
+        return connection && connection->request ? weir__sqlite_cause(connection->request) : 0;
+}
+
+int
 weir_sqlite_run(weir_sqlite_connection *connection, const char *sql)
 {
         if (!connection || !sql)

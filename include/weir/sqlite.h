@@ -294,6 +294,14 @@ WEIR_API struct sqlite3_stmt *weir_sqlite_prepare(weir_sqlite_connection *connec
  * Threads: inside the function. */
 WEIR_API int weir_sqlite_run(weir_sqlite_connection *connection, const char *sql);
 
+/* Whether the function should return early, because nobody waits for what it does: between two statements, or
+ * in a long computation.
+ *
+ * Result:  0; -ECANCELED, -ETIMEDOUT or another status: why its task ends; -ESHUTDOWN during a shutdown,
+ *          which waits for the function.
+ * Threads: inside the function. */
+WEIR_API int weir_sqlite_cancelled(weir_sqlite_connection *connection);
+
 /* -- figures -- */
 
 /* What a database has and has done.  Start from WEIR_SQLITE_STATS_DEFAULT. */

@@ -67,6 +67,8 @@ NOT_RETURNED = {
     },
     "weir_series_run": OF_AN_AWAIT,
     "weir_signal_new": {**ALIKE, "ENAMETOOLONG": "its names are those of signals"},
+    "weir_sqlite_cancelled": {
+        "ECHILD": "no child runs the function", "EDOM": "its task is a promise", "EINVAL": "its task is there"},
     "weir_stream_read_new": {"EMSGSIZE": "it has no delimiter"},
     "weir_stream_server_inherit": INHERITING,
     "weir_task_run": OF_AN_AWAIT,

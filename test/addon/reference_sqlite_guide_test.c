@@ -80,7 +80,7 @@ sum_prices(weir_sqlite_connection *connection, void *sum)
         struct sqlite3_stmt *each = weir_sqlite_prepare(connection, "SELECT price FROM orders");
         int code;
 
-        while ((code = sqlite3_step(each)) == SQLITE_ROW)
+        while ((code = sqlite3_step(each)) == SQLITE_ROW && !weir_sqlite_cancelled(connection))
                 *(int64_t *)sum += sqlite3_column_int64(each, 0); /* row by row, however many there are */
         return code;
 }

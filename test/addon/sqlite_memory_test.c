@@ -1,5 +1,5 @@
-/* test/addon/sqlite_memory_test.c: each allocation on a worker is refused once, SQLite's own too: tasks report it, what reports success
- * is there, and nothing is lost. */
+/* test/addon/sqlite_memory_test.c: each allocation on a worker is refused once, SQLite's own too: tasks report it, what reports
+ * success is there, and nothing is lost. */
 #include "test/addon/sqlite.h"
 #include "test/memory_faults.h"
 
