@@ -9,6 +9,7 @@ static struct {
         weir_pool *pool;
         weir_counter *counter;
         weir_channel *empty, *full;
+        weir_waitgroup *group;
 } of;
 
 static int objects[2];
@@ -31,6 +32,7 @@ begin(uint64_t tokens)
         of.empty = weir_channel_new(1, drop);
         of.full = weir_channel_new(1, drop);
         CU_ASSERT_EQUAL(weir_channel_post(of.full, &objects[0]), 0);
+        of.group = weir_waitgroup_new();
         dropped = 0;
 }
 
@@ -42,6 +44,7 @@ end(void)
         weir_counter_unref(of.counter);
         weir_channel_unref(of.empty);
         weir_channel_unref(of.full);
+        weir_waitgroup_free(of.group);
         weir_test_end();
 }
 
@@ -224,6 +227,150 @@ counts_are_waited_for(void)
         end();
 }
 
+/* -- waitgroups -- */
+
+static void
+be_done(weir_task *task, void *context)
+{
+        (void)task;
+        (void)context;
+        weir_waitgroup_done(of.group);
+}
+
+/* The next round begins at once. */
+static void
+be_done_and_add(weir_task *task, void *context)
+{
+        be_done(task, context);
+        weir_waitgroup_add(of.group, 1);
+}
+
+static int
+wait_for_group(void *context)
+{
+        weir_nsec *when = context;
+        int status = weir_fiber_wait_done(of.group, WEIR_FOREVER);
+
+        *when = weir_now();
+        return status;
+}
+
+static int
+wait_until_done(void *context)
+{
+        weir_nsec began = weir_now(), when[3];
+
+        (void)context;
+        CU_ASSERT_EQUAL(weir_fiber_wait_done(of.group, WEIR_FOREVER), 0);
+        weir_waitgroup_add(of.group, 2);
+        CU_ASSERT_EQUAL(weir_fiber_wait_done(of.group, 0), -ETIMEDOUT);
+        CU_ASSERT_EQUAL(weir_fiber_wait_done(of.group, -1), -ETIMEDOUT);
+        CU_ASSERT_EQUAL(weir_now(), began);
+        CU_ASSERT_EQUAL(weir_fiber_wait_done(of.group, WEIR_SEC(1)), -ETIMEDOUT);
+        CU_ASSERT_EQUAL(weir_now() - began, WEIR_SEC(1));
+
+        /* Several wait, and what is added right after the last done does not keep them. */
+        weir_waitgroup_done(of.group);
+        weir_group *group = weir_group_open();
+        for (unsigned i = 0; i < 3; i++)
+                CU_ASSERT_EQUAL(weir_group_start(group, weir_fiber_new(wait_for_group, NULL, &when[i])), 0);
+        in_a_second(be_done_and_add);
+        CU_ASSERT_EQUAL(weir_group_close(group), 0);
+        for (unsigned i = 0; i < 3; i++)
+                CU_ASSERT_EQUAL(when[i] - began, WEIR_SEC(2));
+
+        /* Another round. */
+        in_a_second(be_done);
+        CU_ASSERT_EQUAL(weir_fiber_wait_done(of.group, WEIR_SEC(5)), 0);
+        CU_ASSERT_EQUAL(weir_now() - began, WEIR_SEC(3));
+        CU_ASSERT_EQUAL(weir_fiber_wait_done(NULL, WEIR_FOREVER), -ENOMEM);
+
+        /* The group may go behind a wait. */
+        weir_waitgroup_add(of.group, 1);
+        in_a_second(be_done);
+        CU_ASSERT_EQUAL(weir_fiber_wait_done(of.group, WEIR_FOREVER), 0);
+        weir_waitgroup_free(of.group);
+        of.group = NULL;
+        return 0;
+}
+
+static int
+start_and_wait(void *context)
+{
+        weir_nsec began = weir_now();
+
+        (void)context;
+        for (unsigned i = 1; i <= 3; i++)
+                CU_ASSERT_EQUAL(weir_task_start_waited(weir_timer_new(WEIR_SEC(i), NULL, NULL), of.group), 0);
+        CU_ASSERT_EQUAL(weir_fiber_wait_done(of.group, WEIR_FOREVER), 0);
+        CU_ASSERT_EQUAL(weir_now() - began, WEIR_SEC(3));
+        return 0;
+}
+
+static void
+work_is_waited_for(void)
+{
+        begin(0);
+        run(wait_until_done);
+        end();
+        begin(0);
+        run(start_and_wait);
+        end();
+}
+
+static void
+wait_in_callback(weir_task *task, void *context)
+{
+        (void)task;
+        (void)context;
+        CU_ASSERT_EQUAL(weir_fiber_wait_done(of.group, WEIR_FOREVER), -EDEADLK);
+        CU_ASSERT_EQUAL(weir_fiber_wait_done(of.group, 0), -ETIMEDOUT);
+}
+
+/* The thread waits as long as the timer takes. */
+static void
+a_thread_waits_as_a_fiber_does(void)
+{
+        begin(0);
+        weir_waitgroup_add(of.group, 1);
+        in_a_second(be_done);
+        CU_ASSERT_EQUAL(weir_fiber_wait_done(of.group, 1), -ETIMEDOUT);
+        CU_ASSERT_EQUAL(weir_task_run(weir_empty_new(wait_in_callback, NULL)), 0);
+        CU_ASSERT_EQUAL(weir_fiber_wait_done(of.group, WEIR_FOREVER), 0);
+        end();
+}
+
+static void
+free_while_a_fiber_waits(void)
+{
+        static weir_nsec when;
+
+        begin(0);
+        weir_waitgroup_add(of.group, 1);
+        weir_task_start(weir_fiber_new(wait_for_group, NULL, &when));
+        weir_test_pass(1);
+        weir_waitgroup_free(of.group);
+}
+
+/* What has ended early does not wait any more. */
+static void
+free_is_for_groups_that_nobody_waits_for(void)
+{
+        weir_nsec when;
+
+        weir_test_aborts(free_while_a_fiber_waits, "weir_waitgroup_free: a fiber waits");
+        begin(0);
+        weir_waitgroup_add(of.group, 1);
+        weir_series *series = weir_series_ref(weir_series_new(NULL, NULL));
+        weir_series_push(series, weir_fiber_new(wait_for_group, NULL, &when));
+        weir_series_start(series);
+        weir_test_pass(1);
+        weir_series_cancel(series);
+        weir_test_pass(1);
+        weir_series_unref(series);
+        end();
+}
+
 /* -- several channels -- */
 
 /* What is possible at once: the first in the array, by a message or by a closed channel. */
@@ -377,6 +524,7 @@ wait_until_the_deadline(void *context)
         CU_ASSERT_EQUAL(weir_fiber_take(of.pool, &object), -ETIMEDOUT);
         CU_ASSERT_PTR_NULL(object);
         CU_ASSERT_EQUAL(weir_fiber_wait(of.counter), -ETIMEDOUT);
+        CU_ASSERT_EQUAL(weir_fiber_wait_done(of.group, WEIR_FOREVER), -ETIMEDOUT);
         struct weir_case one = {.receive = of.full};
         CU_ASSERT_EQUAL(weir_fiber_select(&one, 1), -ETIMEDOUT);
         CU_ASSERT_PTR_NULL(one.message);
@@ -495,15 +643,37 @@ room_there(void)
         return 1 - weir_channel_length(of.full);
 }
 
+static int
+get_zero(void *context)
+{
+        (void)context;
+        weir_waitgroup_add(of.group, 1);
+        status = weir_fiber_wait_done(of.group, WEIR_FOREVER);
+        CU_ASSERT_EQUAL(weir_fiber_yield(), -ECANCELED);
+        return 0;
+}
+
+static void
+give_zero(void)
+{
+        weir_waitgroup_done(of.group);
+}
+
+/* Nothing is taken. */
+static uint64_t
+zero_there(void)
+{
+        return status == 0 ? 0 : 1;
+}
+
 static const struct gift {
         weir_fiber_fn *get;
         void (*give)(void);
         uint64_t (*there)(void);
 } gifts[] = {
-        {get_tokens, give_tokens, tokens_there},
-        {get_object, give_object, objects_there},
-        {get_message, give_message, messages_there},
-        {put_message, make_room, room_there},
+        {get_tokens, give_tokens, tokens_there},     {get_object, give_object, objects_there},
+        {get_message, give_message, messages_there}, {put_message, make_room, room_there},
+        {get_zero, give_zero, zero_there},
 };
 
 static const struct gift *gift;
@@ -561,6 +731,9 @@ main(void)
                 WEIR_TEST(tokens_are_acquired),
                 WEIR_TEST(objects_are_taken),
                 WEIR_TEST(counts_are_waited_for),
+                WEIR_TEST(work_is_waited_for),
+                WEIR_TEST(a_thread_waits_as_a_fiber_does),
+                WEIR_TEST(free_is_for_groups_that_nobody_waits_for),
                 WEIR_TEST(fibers_select),
                 WEIR_TEST(nothing_is_taken_after_the_end),
                 WEIR_TEST(nothing_is_lost_at_a_cancel),

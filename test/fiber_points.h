@@ -12,6 +12,7 @@ static struct {
         weir_channel *empty, *full;
         weir_guard *guard;
         weir_counter *counter;
+        weir_waitgroup *group;
         weir_mailbox *mailbox;
         weir_watch *watch;
         weir_subscriber *subscriber;
@@ -91,6 +92,18 @@ static int
 wait_count(void)
 {
         return weir_fiber_wait(at.counter);
+}
+
+static int
+wait_done(void)
+{
+        return weir_fiber_wait_done(at.group, WEIR_FOREVER);
+}
+
+static int
+wait_done_within(void)
+{
+        return weir_fiber_wait_done(at.group, FAR / 2);
 }
 
 static int
@@ -294,6 +307,8 @@ static const struct point points[] = {
         POINT(tokens),
         POINT(take),
         POINT(count),
+        POINT(done),
+        POINT(done_within),
         POINT(timer),
         POINT(counter),
         POINT(mailbox),
@@ -354,6 +369,8 @@ begin_points(void)
         CU_ASSERT_EQUAL(weir_channel_post(at.full, &at), 0);
         at.guard = weir_guard_new();
         at.counter = weir_counter_new(1);
+        at.group = weir_waitgroup_new();
+        weir_waitgroup_add(at.group, 1);
         at.mailbox = weir_mailbox_new(NULL);
         at.watch = weir_watch_new(NULL);
         at.subscriber = weir_topic_subscribe("news", 1);
@@ -379,6 +396,8 @@ end_points(void)
         weir_channel_unref(at.full);
         weir_guard_unref(at.guard);
         weir_counter_unref(at.counter);
+        weir_waitgroup_done(at.group);
+        weir_waitgroup_free(at.group);
         weir_mailbox_unref(at.mailbox);
         weir_watch_unref(at.watch);
         weir_subscriber_unref(at.subscriber);

@@ -1,5 +1,5 @@
-/* test/interleave_fiber_test.c: fibers that begin, wait at channels, await with a limit, open groups and end, while they are
- * cancelled, served and started, in hundreds of orders that seeds make (interleave.h). */
+/* test/interleave_fiber_test.c: fibers that begin, wait at channels and waitgroups, await with a limit, open groups and end,
+ * while they are cancelled, served and started, in hundreds of orders that seeds make (interleave.h). */
 #include <errno.h>
 #include <string.h>
 
@@ -14,6 +14,7 @@ static struct {
         weir_series *series;
         weir_channel *channel;
         weir_mailbox *mailbox;
+        weir_waitgroup *group;
         _Atomic bool is_cancelled; /* a cancel has returned */
         _Atomic unsigned ended, received, posted, children;
 } run;
@@ -47,6 +48,13 @@ send(void *unused)
 {
         (void)unused;
         run.posted += weir_mailbox_send(run.mailbox, "x") == 0;
+}
+
+static void
+be_done(void *unused)
+{
+        (void)unused;
+        weir_waitgroup_done(run.group);
 }
 
 /* -- fibers -- */
@@ -101,6 +109,21 @@ waits(void *unused)
         return 0;
 }
 
+/* Who has waited to the end may free the group. */
+static int
+waits_for_group(void *unused)
+{
+        (void)unused;
+        bool must = run.is_cancelled;
+        int status = weir_fiber_wait_done(run.group, interleave_random(2) ? WEIR_FOREVER : 1);
+        note_await(must, status);
+        if (status == 0) {
+                weir_waitgroup_free(run.group);
+                run.group = NULL;
+        }
+        return status;
+}
+
 static int
 is_child(void *unused)
 {
@@ -138,7 +161,7 @@ note(weir_task *task, void *context)
 /* -- scenarios -- */
 
 static void
-begin(weir_fiber_fn *function)
+begin_with(weir_fiber_fn *function, weir_waitgroup *group)
 {
         struct weir_config config = WEIR_CONFIG_DEFAULT;
 
@@ -149,12 +172,19 @@ begin(weir_fiber_fn *function)
         run.series = weir_series_ref(weir_series_new(NULL, NULL));
         run.channel = weir_channel_new(2, NULL);
         run.mailbox = weir_mailbox_new(NULL);
+        run.group = group;
         weir_series_push(run.series, weir_fiber_new(function, note, NULL));
         if (interleave_random(2))
                 start(NULL);
         else
                 interleave_act(start, NULL);
         interleave_act(cancel, NULL);
+}
+
+static void
+begin(weir_fiber_fn *function)
+{
+        begin_with(function, NULL);
 }
 
 /* Of a series that was cancelled before its start no task is started. */
@@ -185,6 +215,21 @@ own_waits(void)
         interleave_act(post, NULL);
         interleave_act(post, NULL);
         play();
+}
+
+static void
+waitgroup(void)
+{
+        weir_waitgroup *group = weir_waitgroup_new();
+        unsigned count = 1 + interleave_random(2);
+
+        weir_waitgroup_add(group, count);
+        begin_with(waits_for_group, group);
+        for (unsigned i = 0; i < count; i++)
+                interleave_act(be_done, NULL);
+        play();
+        INTERLEAVE_EXPECT(weir_waitgroup_wait(run.group, 0) == (run.group ? 0 : -ENOMEM));
+        weir_waitgroup_free(run.group);
 }
 
 static void
@@ -233,6 +278,12 @@ waits_of_a_fiber_meet_cancels_and_messages(void)
 }
 
 static void
+a_fiber_may_free_the_group_that_it_has_waited_for(void)
+{
+        interleave_try(__func__, waitgroup, SEEDS);
+}
+
+static void
 groups_meet_cancels_and_failures(void)
 {
         interleave_try(__func__, groups, SEEDS);
@@ -251,6 +302,7 @@ main(void)
                 WEIR_TEST(a_cause_that_replaces_a_limit_is_seen_throughout),
                 WEIR_TEST(limits_meet_cancels_and_messages),
                 WEIR_TEST(waits_of_a_fiber_meet_cancels_and_messages),
+                WEIR_TEST(a_fiber_may_free_the_group_that_it_has_waited_for),
                 WEIR_TEST(groups_meet_cancels_and_failures),
         };
 

@@ -319,6 +319,25 @@ fibers_take_objects_and_tokens(void)
         weir_pool_unref(connections);
 }
 
+static int
+fetch_beside(void *context)
+{
+        weir_waitgroup *fetches = context;
+
+        for (int i = 1; i <= 3; i++) /* a request would do */
+                weir_task_start_waited(weir_timer_new(WEIR_MSEC(i), NULL, NULL), fetches);
+        return weir_fiber_wait_done(fetches, WEIR_SEC(30));
+}
+
+static void
+a_fiber_waits_for_a_waitgroup(void)
+{
+        weir_waitgroup *fetches = weir_waitgroup_new();
+
+        CU_ASSERT_EQUAL(weir_test_run_fiber(fetch_beside, fetches), 0);
+        weir_waitgroup_free(fetches);
+}
+
 static void
 square(void *context)
 {
@@ -651,23 +670,15 @@ stacks_are_counted(void)
 }
 
 static const struct weir_test tests[] = {
-        WEIR_TEST(a_fiber_fetches_and_sleeps),
-        WEIR_TEST(a_task_is_borrowed_until_the_next_await),
-        WEIR_TEST(an_await_has_a_limit),
-        WEIR_TEST(fibers_pass_messages),
-        WEIR_TEST(a_guard_is_a_mutex_for_fibers),
-        WEIR_TEST(a_fiber_computes_on_the_executor),
-        WEIR_TEST(a_fiber_waits_at_two_channels),
-        WEIR_TEST(fibers_take_objects_and_tokens),
-        WEIR_TEST(a_connection_is_a_fiber),
-        WEIR_TEST(a_fiber_copies_a_file),
-        WEIR_TEST(a_fiber_gets_a_page),
-        WEIR_TEST(a_shield_is_for_cleaning_up),
-        WEIR_TEST(a_group_has_children),
-        WEIR_TEST(a_handler_goes_on_as_a_fiber),
-        WEIR_TEST(an_await_is_a_run_elsewhere),
-        WEIR_TEST(errno_is_read_before_an_await),
-        WEIR_TEST(stacks_are_counted),
+        WEIR_TEST(a_fiber_fetches_and_sleeps),    WEIR_TEST(a_task_is_borrowed_until_the_next_await),
+        WEIR_TEST(an_await_has_a_limit),          WEIR_TEST(fibers_pass_messages),
+        WEIR_TEST(a_guard_is_a_mutex_for_fibers), WEIR_TEST(a_fiber_computes_on_the_executor),
+        WEIR_TEST(a_fiber_waits_at_two_channels), WEIR_TEST(fibers_take_objects_and_tokens),
+        WEIR_TEST(a_fiber_waits_for_a_waitgroup), WEIR_TEST(a_connection_is_a_fiber),
+        WEIR_TEST(a_fiber_copies_a_file),         WEIR_TEST(a_fiber_gets_a_page),
+        WEIR_TEST(a_shield_is_for_cleaning_up),   WEIR_TEST(a_group_has_children),
+        WEIR_TEST(a_handler_goes_on_as_a_fiber),  WEIR_TEST(an_await_is_a_run_elsewhere),
+        WEIR_TEST(errno_is_read_before_an_await), WEIR_TEST(stacks_are_counted),
 };
 
 int

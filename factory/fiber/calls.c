@@ -12,6 +12,7 @@
 #include <weir/semaphore.h>
 
 #include "factory/fiber/fiber.h"
+#include "factory/sync/waitgroup.h"
 
 int
 weir_fiber_acquire_tokens(weir_semaphore *semaphore, uint64_t tokens)
@@ -47,4 +48,20 @@ weir_fiber_wait(weir_counter *counter)
         struct weir__fiber *fiber = weir__fiber_self();
 
         return fiber ? weir__fiber_await(fiber, weir_counter_wait_new(counter, NULL, NULL), WEIR__FIBER_AT) : -EDEADLK;
+}
+
+int
+weir_fiber_wait_done(weir_waitgroup *group, weir_nsec limit)
+{
+        struct weir__fiber *fiber = weir__fiber_self();
+
+        if (!fiber)
+                return weir_waitgroup_wait(group, limit);
+        int fault = weir__fiber_may_wait(&fiber);
+        if (fault)
+                return fault;
+        fault = weir_waitgroup_wait(group, 0);
+        if (fault != -ETIMEDOUT || limit <= 0)
+                return fault;
+        return weir__fiber_await_within(fiber, weir__waitgroup_wait_new(group), limit, WEIR__FIBER_AT);
 }

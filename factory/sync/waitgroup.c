@@ -1,10 +1,10 @@
-/* factory/sync/waitgroup.c: a count that threads wait for.
+/* factory/sync/waitgroup.c: a count that threads and fibers wait for.
  *
  *     of a waiter:  WAITS --the count comes to zero--> 0
  *                      \--limit, shutdown of the virtual clock--> an error; the waiter takes itself off the list
  *
  * Threads: any.
- * Locks:   group->lock, a leaf: the list of waiters, and the step to zero while there is one.
+ * Locks:   group->lock, a leaf: the list of waiters, the round, and the step to zero while there is one.
  *
  * The word holds the count, and whether a thread may wait.  While none does, the last done just writes zero and returns.
  * Otherwise it makes that step under the lock, and takes the waiters off the list.  Each look at the count is made under the
@@ -13,12 +13,15 @@
  *
  * The record of a waiter lies on its stack.  The thread that changes its status from WAITS ends the wait.  It opens the latch,
  * and touches the record no more.  A waiter that was released does not touch the group again, since another one may have freed
- * it.  A waiter whose limit has come touches it, to take itself off the list: the free waits for that. */
+ * it.  A waiter whose limit has come touches it, to take itself off the list: the free waits for that.
+ *
+ * Fibers wait by tasks, at an object of their own: the *round*.  The first of them makes it.  The step to zero takes it off the
+ * group, and then ends all waits there.  So what comes later waits at another one, and no task uses the group. */
 #include <errno.h>
 #include <sched.h>
 
-#include <weir/waitgroup.h>
-
+#include "factory/sync/waitable.h"
+#include "factory/sync/waitgroup.h"
 #include "kernel/base/clock.h"
 #include "kernel/base/latch.h"
 #include "kernel/base/list.h"
@@ -49,6 +52,12 @@ struct weir_waitgroup {
         _Atomic uint64_t word; /* the count, and AWAITED; a done releases, the last one and a waiter acquire */
         struct weir__lock lock;
         struct weir__list waiters; /* guarded by lock */
+        struct round *round;       /* that is not over; NULL: no fiber has waited since the last zero.  Guarded by lock */
+};
+
+struct round {
+        struct weir__waitable object; /* first.  Its amount is 1, and then 0: it is over */
+        struct weir__list waits;      /* guarded by the object's lock */
 };
 
 weir_waitgroup *
@@ -67,6 +76,52 @@ static struct waiter *
 waiter_of(struct weir__link *link)
 {
         return weir__container_of(link, struct waiter, link);
+}
+
+/* -- rounds -- */
+
+static int
+round_try(struct weir__wait *wait, struct weir__work_list *claimed)
+{
+        (void)claimed;
+        return wait->object->amount > 0 ? -EAGAIN : 0;
+}
+
+static const struct weir__waitable_ops round_ops = {
+        .kind = WEIR__UNNAMED,
+        .noun = "waitgroup",
+        .size = sizeof(struct round),
+        .queues = 1,
+        .should_keep_grant = true,
+        .try = round_try,
+};
+
+/* It belongs to no group any more.  Accepts NULL.  Gives up a reference.  No lock is held. */
+static void
+end_round(struct round *round)
+{
+        if (!round)
+                return;
+        weir__waitable_lock(&round->object);
+        round->object.amount = 0;
+        weir__wait_end_all(&round->object, &round->waits, 0);
+        weir__unlock(&round->object.lock);
+        weir__waitable_unref(&round->object);
+}
+
+/* The group is freed. */
+static void
+leave_round(struct round *round)
+{
+        if (!round || weir__phase_is_forked()) {
+                weir__waitable_unref((struct weir__waitable *)round);
+                return;
+        }
+        weir__waitable_lock(&round->object);
+        if (weir__wait_oldest_pending(&round->waits))
+                weir__panic("weir_waitgroup_free: a fiber waits for the group");
+        weir__unlock(&round->object.lock);
+        end_round(round);
 }
 
 /* Whether waiters are listed whose limit has come: they are about to take themselves off. */
@@ -90,6 +145,7 @@ weir_waitgroup_free(weir_waitgroup *group)
                 return;
         while (!weir__phase_is_forked() && is_being_left(group))
                 (void)sched_yield();
+        leave_round(group->round);
         weir__free(group, sizeof *group);
 }
 
@@ -147,11 +203,12 @@ one_less(uint64_t word)
         return (word & ~AWAITED) == 1 ? 0 : word - 1;
 }
 
-/* For what seems to be the last done, while a thread waits. */
+/* For what seems to be the last done, while somebody waits. */
 static void
 done_with_lock(struct weir_waitgroup *group)
 {
         struct weir__list released = {0};
+        struct round *round = NULL;
         uint64_t next;
 
         weir__lock(&group->lock);
@@ -159,10 +216,14 @@ done_with_lock(struct weir_waitgroup *group)
         do {
                 next = one_less(word);
         } while (!atomic_compare_exchange_weak_explicit(&group->word, &word, next, memory_order_acq_rel, memory_order_relaxed));
-        if (next == 0)
+        if (next == 0) {
                 release_waiters(group, &released);
+                round = group->round;
+                group->round = NULL;
+        }
         weir__unlock(&group->lock);
         wake_waiters(&released);
+        end_round(round);
 }
 
 void
@@ -190,19 +251,28 @@ is_done(struct weir_waitgroup *group)
         return done;
 }
 
+/* The last done takes the lock from now on.  Returns false if the count is zero.  Under the lock. */
+static bool
+set_awaited(struct weir_waitgroup *group)
+{
+        uint64_t word = atomic_load_explicit(&group->word, memory_order_acquire);
+
+        while (word != 0 && !atomic_compare_exchange_weak_explicit(&group->word, &word, word | AWAITED, memory_order_acquire,
+                                                                   memory_order_acquire))
+                continue;
+        return word != 0;
+}
+
 /* Adds the waiter to the list, unless the count is zero. */
 static bool
 enlist(struct weir_waitgroup *group, struct waiter *waiter)
 {
         weir__lock(&group->lock);
-        uint64_t word = atomic_load_explicit(&group->word, memory_order_acquire);
-        while (word != 0 && !atomic_compare_exchange_weak_explicit(&group->word, &word, word | AWAITED, memory_order_acquire,
-                                                                   memory_order_acquire))
-                continue;
-        if (word != 0)
+        bool waits = set_awaited(group);
+        if (waits)
                 weir__list_prepend(&group->waiters, &waiter->link);
         weir__unlock(&group->lock);
-        return word != 0;
+        return waits;
 }
 
 /* What the wait returns.  A waiter that was not released is still on the list, so the group is there. */
@@ -317,4 +387,34 @@ weir_waitgroup_wait(weir_waitgroup *group, weir_nsec limit)
         if (entered)
                 weir__virtual_leave();
         return status;
+}
+
+/* -- fibers -- */
+
+/* The round of a group, with a reference: `made`, if there is none yet; if the count is zero, `made`, which is over.  Consumes
+ * `made`. */
+static struct weir__waitable *
+enter_round(struct weir_waitgroup *group, struct round *made)
+{
+        weir__lock(&group->lock);
+        bool waits = set_awaited(group);
+        if (waits && !group->round) {
+                group->round = made;
+                made = NULL;
+        }
+        struct weir__waitable *round = weir__waitable_ref(waits ? &group->round->object : &made->object);
+        weir__unlock(&group->lock);
+        end_round(made);
+        return round;
+}
+
+struct weir_task *
+weir__waitgroup_wait_new(weir_waitgroup *group)
+{
+        static const struct weir__task_ops ops = WEIR__WAIT_TASK_OPS("a waitgroup", weir__wait_run, weir__wait_release);
+        struct round *made = (struct round *)weir__waitable_new(&round_ops, 1, 0, NULL);
+
+        if (!made)
+                return NULL;
+        return (weir_task *)weir__wait_task_new_with(&ops, enter_round(group, made), 0, NULL, NULL);
 }

@@ -45,6 +45,7 @@
 #include <weir/semaphore.h>
 #include <weir/task.h>
 #include <weir/time.h>
+#include <weir/waitgroup.h>
 
 WEIR_BEGIN
 
@@ -190,12 +191,22 @@ WEIR_API int weir_fiber_acquire_tokens(weir_semaphore *semaphore, uint64_t token
  * Threads: a fiber. */
 WEIR_API int weir_fiber_take(weir_pool *pool, void **object);
 
-/* Waits until a counter has reached its target.  What a waitgroup is for threads, that is for fibers
- * a counter, or a group if the work is children of the fiber.
+/* Waits until a counter has reached its target.
  *
  * Result:  as the start and the status of weir_counter_wait_new; -EDEADLK outside of a fiber.
  * Threads: a fiber. */
 WEIR_API int weir_fiber_wait(weir_counter *counter);
+
+/* Waits until the count of a waitgroup comes to zero, for at most `limit`, as weir_waitgroup_wait does.
+ * In a fiber the thread does other work meanwhile.  On a thread of the program it is weir_waitgroup_wait.
+ * For children of the fiber a weir_group needs no count.
+ *
+ * Owner:   when it has returned 0, the group may be freed, as after weir_waitgroup_wait.
+ * Result:  as weir_waitgroup_wait; in a fiber also -ENOMEM, there is no memory to wait, and -ECANCELED,
+ *          -ETIMEDOUT or -ESHUTDOWN when the fiber ends early.
+ * Units:   nanoseconds; WEIR_FOREVER is no limit.
+ * Threads: any but workers, and fibers. */
+WEIR_API int weir_fiber_wait_done(weir_waitgroup *group, weir_nsec limit);
 
 /* Runs a function on the executor and awaits its end.
  *

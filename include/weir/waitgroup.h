@@ -1,11 +1,13 @@
-/* weir/waitgroup.h: a thread waits until others have done their work.
+/* weir/waitgroup.h: a thread, or a fiber, waits until others have done their work.
  *
  * Add work before it can be done, call done where it has ended, and wait until all of it is done.
  * A group whose count has come to zero may be used again.
  *
  *     err = weir_task_start_waited(task, group);     adds 1, and is done when the task is over
  *     ...                                            the thread does other things
- *     err = weir_waitgroup_wait(group, WEIR_FOREVER); */
+ *     err = weir_waitgroup_wait(group, WEIR_FOREVER);
+ *
+ * A fiber waits by weir_fiber_wait_done (weir/fiber.h). */
 #ifndef WEIR_WAITGROUP_H
 #define WEIR_WAITGROUP_H
 
@@ -24,8 +26,8 @@ typedef struct weir_waitgroup weir_waitgroup;
 WEIR_API weir_waitgroup *weir_waitgroup_new(void);
 
 /* Frees a group.  A thread may do so as soon as its own wait has returned 0, even if other waits
- * that the same done ended have not returned yet.  While a thread waits for work that is not done,
- * the call aborts with the reason.  Accepts NULL.
+ * that the same done ended have not returned yet.  While a thread or a fiber waits for work that is
+ * not done, the call aborts with the reason.  Accepts NULL.
  *
  * Threads: any. */
 WEIR_API void weir_waitgroup_free(weir_waitgroup *group);
