@@ -106,6 +106,34 @@ each_stretch_has_a_slice_that_says_what_was_awaited(void)
         weir_test_trace_free(&trace);
 }
 
+static int
+be_pinned(void *context)
+{
+        (void)context;
+        CU_ASSERT_EQUAL(weir_fiber_pin(true), 0);
+        weir_fiber_sleep(WEIR_MSEC(1));
+        CU_ASSERT_EQUAL(weir_fiber_pin(false), 0);
+        return weir_fiber_yield();
+}
+
+static void
+a_pin_begins_a_slice(void)
+{
+        static const char *const before[] = {"", "pin", "sleep", "pin", "yield"};
+
+        begin_trace();
+        CU_ASSERT_EQUAL(weir_task_run(weir_fiber_new(be_pinned, NULL, NULL)), 0);
+        struct weir_test_trace trace = end_trace();
+        CU_ASSERT_EQUAL(weir_test_trace_count(&trace, 'X', "fiber \"be_pinned\""), 5);
+        for (size_t i = 0; i < 5; i++) {
+                struct weir_test_event *stretch = weir_test_trace_find(&trace, 'X', "fiber \"be_pinned\"", i);
+
+                CU_ASSERT_PTR_NOT_NULL_FATAL(stretch);
+                CU_ASSERT_STRING_EQUAL(stretch->awaited, before[i]);
+        }
+        weir_test_trace_free(&trace);
+}
+
 static void
 arrows_lead_from_stretch_to_stretch(void)
 {
@@ -193,6 +221,7 @@ main(void)
 {
         static const struct weir_test tests[] = {
                 WEIR_TEST(each_stretch_has_a_slice_that_says_what_was_awaited),
+                WEIR_TEST(a_pin_begins_a_slice),
                 WEIR_TEST(arrows_lead_from_stretch_to_stretch),
                 WEIR_TEST(a_stretch_lies_in_the_callback_of_what_was_awaited),
                 WEIR_TEST(a_fiber_in_a_series_is_reached_from_the_callback_before_it),

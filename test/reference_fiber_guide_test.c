@@ -650,6 +650,52 @@ errno_is_read_before_an_await(void)
         CU_ASSERT_EQUAL(weir_test_run_fiber(keep_errno, NULL), -ENOENT);
 }
 
+/* -- a thread of its own -- */
+
+static __thread int session;
+
+static __attribute__((noinline)) void
+library_open(void)
+{
+        session = 1;
+}
+
+static __attribute__((noinline)) int
+library_has_session(void)
+{
+        return session;
+}
+
+static __attribute__((noinline)) void
+library_close(void)
+{
+        session = 0;
+}
+
+static int
+use_library(void *context)
+{
+        int err = weir_fiber_pin(true);
+
+        if (err)
+                return err;
+        library_open(); /* it keeps its session in a thread-local variable */
+        err = weir_fiber_sleep(WEIR_MSEC(1));
+        *(int *)context = library_has_session();
+        library_close();
+        weir_fiber_pin(false);
+        return err;
+}
+
+static void
+a_fiber_has_a_thread_of_its_own(void)
+{
+        int has_session = 0;
+
+        CU_ASSERT_EQUAL(weir_test_run_fiber(use_library, &has_session), 0);
+        CU_ASSERT_TRUE(has_session);
+}
+
 /* -- statistics -- */
 
 static int
@@ -670,15 +716,25 @@ stacks_are_counted(void)
 }
 
 static const struct weir_test tests[] = {
-        WEIR_TEST(a_fiber_fetches_and_sleeps),    WEIR_TEST(a_task_is_borrowed_until_the_next_await),
-        WEIR_TEST(an_await_has_a_limit),          WEIR_TEST(fibers_pass_messages),
-        WEIR_TEST(a_guard_is_a_mutex_for_fibers), WEIR_TEST(a_fiber_computes_on_the_executor),
-        WEIR_TEST(a_fiber_waits_at_two_channels), WEIR_TEST(fibers_take_objects_and_tokens),
-        WEIR_TEST(a_fiber_waits_for_a_waitgroup), WEIR_TEST(a_connection_is_a_fiber),
-        WEIR_TEST(a_fiber_copies_a_file),         WEIR_TEST(a_fiber_gets_a_page),
-        WEIR_TEST(a_shield_is_for_cleaning_up),   WEIR_TEST(a_group_has_children),
-        WEIR_TEST(a_handler_goes_on_as_a_fiber),  WEIR_TEST(an_await_is_a_run_elsewhere),
-        WEIR_TEST(errno_is_read_before_an_await), WEIR_TEST(stacks_are_counted),
+        WEIR_TEST(a_fiber_fetches_and_sleeps),
+        WEIR_TEST(a_task_is_borrowed_until_the_next_await),
+        WEIR_TEST(an_await_has_a_limit),
+        WEIR_TEST(fibers_pass_messages),
+        WEIR_TEST(a_guard_is_a_mutex_for_fibers),
+        WEIR_TEST(a_fiber_computes_on_the_executor),
+        WEIR_TEST(a_fiber_waits_at_two_channels),
+        WEIR_TEST(fibers_take_objects_and_tokens),
+        WEIR_TEST(a_fiber_waits_for_a_waitgroup),
+        WEIR_TEST(a_connection_is_a_fiber),
+        WEIR_TEST(a_fiber_copies_a_file),
+        WEIR_TEST(a_fiber_gets_a_page),
+        WEIR_TEST(a_shield_is_for_cleaning_up),
+        WEIR_TEST(a_group_has_children),
+        WEIR_TEST(a_handler_goes_on_as_a_fiber),
+        WEIR_TEST(an_await_is_a_run_elsewhere),
+        WEIR_TEST(errno_is_read_before_an_await),
+        WEIR_TEST(a_fiber_has_a_thread_of_its_own),
+        WEIR_TEST(stacks_are_counted),
 };
 
 int

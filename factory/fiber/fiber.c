@@ -311,6 +311,7 @@ feed(struct weir_series *series)
         case WEIR__FIBER_AWAIT: weir__fiber_start(fiber, fiber->wanted.task); break;
         case WEIR__FIBER_JOIN: weir__group_join(fiber); break;
         case WEIR__FIBER_END: end(fiber); break;
+        case WEIR__FIBER_MOVE: break; /* within the stretch */
         }
 }
 

@@ -27,6 +27,7 @@
 #include "factory/timer/timer.h"
 #include "kernel/stack/switch.h"
 
+struct weir__partner;
 struct weir__stack;
 
 /* What the fiber wants when it leaves its stack. */
@@ -37,6 +38,7 @@ enum weir__fiber_wish {
         WEIR__FIBER_AWAIT, /* a task */
         WEIR__FIBER_JOIN,  /* the children of a group */
         WEIR__FIBER_END,   /* its function has returned */
+        WEIR__FIBER_MOVE,  /* to go on at once, on its own thread or on the worker's */
 };
 
 enum weir__fiber_flag {
@@ -100,6 +102,8 @@ struct weir__fiber {
         bool has_waited : 1; /* it is a root, or has the time since when it runs.  Its worker's */
         uint8_t hops;        /* stretches in hop mode; the worker's */
         struct weir_group *groups; /* that are open, the newest first; guarded by lock */
+
+        struct weir__partner *partner; /* its thread, if it was ever pinned; else NULL.  Its own; the worker's while it waits */
 };
 
 /* The fiber that runs on this thread; NULL: none.  Not inline: a compiler must not keep the address of a thread-local variable

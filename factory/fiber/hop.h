@@ -2,10 +2,14 @@
 #ifndef WEIR_FACTORY_HOP_H
 #define WEIR_FACTORY_HOP_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 
 /* Whether it is on.  Written once, when the library is loaded. */
 extern bool weir__hop_is_on;
+
+/* Whether a stretch may run on another thread than its worker's: hop mode is on, or a fiber was pinned (pin.c).  Relaxed. */
+extern _Atomic bool weir__stretches_move;
 
 /* Runs the function on one of two other threads, and returns when it has returned.  An odd number means another one than an even
  * number.  Without memory it runs here.  A worker, or a thread of the executor. */

@@ -6,8 +6,10 @@
 
 #include "factory/fiber/fiber.h"
 #include "factory/fiber/hop.h"
+#include "factory/fiber/partner.h"
 #include "factory/task/series_extra.h"
 #include "kernel/base/panic.h"
+#include "kernel/memory/memory.h"
 #include "kernel/stack/stack.h"
 #include "kernel/worker/user.h"
 
@@ -16,7 +18,11 @@ static const char *
 kind_of_awaited(const struct weir__fiber *fiber)
 {
         static const char *const kinds[] = {
-                [WEIR__FIBER_YIELD] = "a yield", [WEIR__FIBER_SLEEP] = "a sleep", [WEIR__FIBER_JOIN] = "a group"};
+                [WEIR__FIBER_YIELD] = "a yield",
+                [WEIR__FIBER_SLEEP] = "a sleep",
+                [WEIR__FIBER_JOIN] = "a group",
+                [WEIR__FIBER_MOVE] = "a pin",
+        };
 
         if (!atomic_load_explicit(&fiber->at, memory_order_relaxed))
                 return NULL;
@@ -48,10 +54,16 @@ enter_elsewhere(void *fiber)
         enter(fiber);
 }
 
+/* On the thread of a fiber that is pinned, in hop mode on another thread, else here. */
 static __attribute__((cold, noinline)) void
-hop(struct weir__fiber *fiber)
+enter_somewhere(struct weir__fiber *fiber)
 {
-        weir__hop(fiber->hops++, enter_elsewhere, fiber);
+        if (fiber->partner && fiber->partner->pins > 0)
+                weir__partner_run(fiber->partner, enter_elsewhere, fiber);
+        else if (weir__hop_is_on)
+                weir__hop(fiber->hops++, enter_elsewhere, fiber);
+        else
+                enter(fiber);
 }
 
 static __attribute__((cold, noinline)) void
@@ -62,13 +74,30 @@ enter_traced(struct weir__fiber *fiber)
         struct weir__trace_slice slice;
 
         weir__series_trace(&fiber->inner, &slice);
-        if (weir__hop_is_on)
-                hop(fiber);
-        else
-                enter(fiber);
+        enter_somewhere(fiber);
         facts.has_status = fiber->wish == WEIR__FIBER_END;
         facts.status = fiber->result;
         weir__trace_end(&slice, &facts, weir__series_trace_flow(&fiber->inner));
+}
+
+/* The thread of a fiber that was pinned, and is over. */
+static __attribute__((cold, noinline)) void
+end_partner(struct weir__fiber *fiber)
+{
+        weir__partner_end(fiber->partner);
+        weir__free(fiber->partner, sizeof *fiber->partner);
+        fiber->partner = NULL;
+}
+
+/* Within the stretch. */
+static __attribute__((cold, noinline)) void
+move(struct weir__fiber *fiber)
+{
+        while (fiber->wish == WEIR__FIBER_MOVE)
+                if (weir__trace_is_on())
+                        enter_traced(fiber);
+                else
+                        enter_somewhere(fiber);
 }
 
 void
@@ -76,13 +105,19 @@ weir__fiber_run_stretch(struct weir__fiber *fiber)
 {
         if (weir__trace_is_on())
                 enter_traced(fiber);
-        else if (__builtin_expect(weir__hop_is_on, 0))
-                hop(fiber);
+        else if (__builtin_expect(atomic_load_explicit(&weir__stretches_move, memory_order_relaxed), 0))
+                enter_somewhere(fiber);
         else
                 enter(fiber);
+        if (fiber->wish < WEIR__FIBER_END)
+                return;
+        if (fiber->wish == WEIR__FIBER_MOVE)
+                move(fiber);
         if (fiber->wish == WEIR__FIBER_END) {
                 weir__stack_give(fiber->stack);
                 fiber->stack = NULL;
+                if (__builtin_expect(fiber->partner != NULL, 0))
+                        end_partner(fiber);
         }
 }
 

@@ -28,8 +28,9 @@
  * Between two awaits a fiber runs as a callback does: on a worker, or on a thread of the executor
  * after a function.  It must not block there, or it announces that by weir_blocking_begin, and ends
  * the announcement before the next await.  It may go on on another thread after each await.  So it
- * holds no mutex of the system over an await, and keeps no address of a thread-local variable.  This
- * header replaces errno by a call that finds the errno of the present thread. */
+ * holds no mutex of the system over an await, and keeps no address of a thread-local variable, unless
+ * it is pinned to a thread.  This header replaces errno by a call that finds the errno of the present
+ * thread. */
 #ifndef WEIR_FIBER_H
 #define WEIR_FIBER_H
 
@@ -229,6 +230,19 @@ WEIR_API weir_series *weir_fiber_series(void);
  *          begin.
  * Threads: a fiber. */
 WEIR_API int weir_fiber_shield(bool on);
+
+/* Between pin(true) and pin(false) the fiber runs on a thread of its own: the same one behind each
+ * await, and the same one in each such part of the fiber.  It is for libraries that keep something in
+ * thread-local variables, or that want to be called by one thread.  On that thread nothing else runs.
+ * So what belongs to it stays as it was left.  It ends with the fiber.  Pins may be nested.
+ *
+ * The call changes the thread at once, and is no await.  A stretch of a pinned fiber costs two switches
+ * of threads, and a pinned fiber the memory of a thread.
+ *
+ * Result:  0; -ENOMEM, or -EAGAIN: there is no other thread, and the fiber is not pinned; -EDEADLK
+ *          outside of a fiber, and for an end without a begin.
+ * Threads: a fiber, outside of weir_blocking_begin and weir_blocking_end. */
+WEIR_API int weir_fiber_pin(bool on);
 
 /* -- groups: children beside the fiber -- */
 
