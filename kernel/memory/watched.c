@@ -22,6 +22,13 @@
 #include "kernel/base/lock.h"
 #include "kernel/memory/sanitized.h"
 
+#if __has_include(<valgrind/valgrind.h>)
+#include <valgrind/valgrind.h>
+#else
+#define VALGRIND_DISABLE_ERROR_REPORTING ((void)0)
+#define VALGRIND_ENABLE_ERROR_REPORTING  ((void)0)
+#endif
+
 /* The loader finds these where the program was built with -fsanitize=address or leak, by gcc or by clang; else they are NULL.
  * The types are those of gcc, which knows the first one. */
 extern void __asan_loadN(void *address, ptrdiff_t size) __attribute__((weak));
@@ -39,8 +46,8 @@ static struct tail all; /* the ring begins and ends here; zeros: it is empty.  G
 bool weir__memory_is_watched;
 
 /* valgrind puts a library of the tool before all others.  callgrind, which counts instructions, has none. */
-static bool
-is_under_memcheck(void)
+bool
+weir__watched_by_memcheck(void)
 {
         const char *preloaded = getenv("LD_PRELOAD");
 
@@ -50,7 +57,7 @@ is_under_memcheck(void)
 bool
 weir__watched_find(void)
 {
-        return WEIR__SANITIZED || __asan_loadN || __lsan_do_leak_check || is_under_memcheck();
+        return WEIR__SANITIZED || __asan_loadN || __lsan_do_leak_check || weir__watched_by_memcheck();
 }
 
 /* -- calls that show their callers -- */
@@ -197,12 +204,15 @@ weir__watched_free(void *block, size_t size)
         call_seen(release, (uintptr_t)block);
 }
 
+/* `look` tells by the content what a block is, so it reads what the program may not have written. */
 __attribute__((no_sanitize_address)) void
 weir__watched_for_each(void (*look)(const void *block, size_t size, void *context), void *context)
 {
         weir__lock(&lock);
+        VALGRIND_DISABLE_ERROR_REPORTING;
         for (const struct tail *tail = all.next ? tail_at(all.next) : &all; tail != &all; tail = tail_at(tail->next))
                 look((const char *)tail - size_before_tail(tail->size), tail->size, context);
+        VALGRIND_ENABLE_ERROR_REPORTING;
         weir__unlock(&lock);
 }
 

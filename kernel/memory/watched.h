@@ -14,6 +14,9 @@ extern bool weir__memory_is_watched;
 /* Whether a tool watches the program.  Each call finds the same.  Any thread. */
 bool weir__watched_find(void);
 
+/* Whether that is valgrind's memcheck.  It looks at the environment: not for hot paths.  Any thread. */
+bool weir__watched_by_memcheck(void);
+
 /* As weir__alloc and weir__free.  A block that is not NULL is freed with its size. */
 void *weir__watched_alloc(size_t size);
 void weir__watched_free(void *block, size_t size);
