@@ -107,6 +107,7 @@ probe_all() {
                         package golang-go has_command go
                         package iproute2 has_command ip
                         package tzdata has_file /usr/share/zoneinfo/Europe/Berlin
+                        package valgrind has_command valgrind
                         ;;
                 clang)
                         package libcunit1-dev has_header CUnit/Basic.h
