@@ -38,6 +38,7 @@ long __wrap_syscall(long number, ...);
 
 static _Atomic size_t largest = SIZE_MAX;   /* mapping that can be written to */
 static _Atomic bool is_old;                 /* the kernel knows no guards */
+static _Atomic bool is_emulated;            /* what it does not know it does not do, and says that it has */
 static _Atomic bool refuses_guards;         /* it has no memory for them */
 static _Atomic bool shadows;                /* each thread has a shadow stack */
 static _Atomic unsigned guards, given_back; /* calls */
@@ -71,6 +72,8 @@ __wrap_madvise(void *address, size_t size, int advice)
                 errno = EINVAL;
                 return -1;
         }
+        if (advice == 102 && atomic_load(&is_emulated))
+                return 0;
         if (advice == MADV_DONTNEED)
                 atomic_fetch_add(&given_back, 1);
         return __real_madvise(address, size, advice);
@@ -116,6 +119,7 @@ begin(void)
 {
         atomic_store(&largest, SIZE_MAX);
         atomic_store(&is_old, false);
+        atomic_store(&is_emulated, false);
         atomic_store(&refuses_guards, false);
         weir__stack_configure(0);
         weir__stack_trim();
@@ -213,6 +217,15 @@ below_a_stack_is_a_guard(void)
         atomic_store(&guards, 0);
         look_at_guard();
         CU_ASSERT(atomic_load(&guards) >= 2);
+        begin();
+}
+
+static void
+kernel_that_says_yes_and_does_nothing_is_not_believed(void)
+{
+        begin();
+        atomic_store(&is_emulated, true);
+        look_at_guard();
         begin();
 }
 
@@ -555,6 +568,7 @@ main(void)
                 WEIR_TEST(stacks_lie_apart_and_can_be_used_down_to_their_size),
                 WEIR_TEST(stack_that_was_given_last_is_taken_first),
                 WEIR_TEST(below_a_stack_is_a_guard),
+                WEIR_TEST(kernel_that_says_yes_and_does_nothing_is_not_believed),
                 WEIR_TEST(guard_stays_when_pages_go_back),
                 WEIR_TEST(without_guards_in_the_kernel_stacks_are_limited_and_the_log_says_so),
                 WEIR_TEST(at_the_limit_a_stack_that_another_thread_gave_back_serves),

@@ -8,6 +8,7 @@
 #include "kernel/stack/guard.h"
 
 #include <errno.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -83,6 +84,13 @@ protect(void *memory, size_t size)
         return -EAGAIN;
 }
 
+/* An emulator may say yes to what it does not know.  Here the kernel is asked to write there. */
+static bool
+does_fault(void *memory)
+{
+        return pthread_sigmask(SIG_BLOCK, NULL, memory) == EFAULT;
+}
+
 static bool
 must_protect(void)
 {
@@ -95,7 +103,7 @@ weir__guard_install(void *memory, size_t size)
         int way = atomic_load_explicit(&present_way, memory_order_acquire);
 
         if (way == BY_KERNEL || (way == UNKNOWN && !must_protect())) {
-                if (madvise(memory, size, MADV_GUARD_INSTALL) == 0) {
+                if (madvise(memory, size, MADV_GUARD_INSTALL) == 0 && (way == BY_KERNEL || does_fault(memory))) {
                         atomic_store_explicit(&present_way, BY_KERNEL, memory_order_relaxed);
                         return 0;
                 }
