@@ -2,7 +2,7 @@
 # Installs what is missing of the Debian packages that a job needs, and says so.  Does nothing, in a few milliseconds and without
 # the network, when everything is there.
 #
-#   scripts/dependencies.sh library|build|check|clang|model|fuzz|format|peers|cost|package ...
+#   scripts/dependencies.sh library|build|check|aarch64|clang|model|fuzz|format|peers|cost|package ...
 #
 # Where it may not install, it tells the command.  It fails only if the job cannot go on without the packages.
 # WEIR_INSTALL=no only tells the command.
@@ -108,6 +108,11 @@ probe_all() {
                         package iproute2 has_command ip
                         package tzdata has_file /usr/share/zoneinfo/Europe/Berlin
                         package valgrind has_command valgrind
+                        ;;
+                aarch64)
+                        package gcc-aarch64-linux-gnu has_command aarch64-linux-gnu-gcc
+                        package libc6-dev-arm64-cross has_file /usr/aarch64-linux-gnu/include/stdio.h
+                        package qemu-user has_command qemu-aarch64
                         ;;
                 clang)
                         package libcunit1-dev has_header CUnit/Basic.h
