@@ -59,6 +59,23 @@ function_is_told_level_and_message(void)
 }
 
 static void
+programs_write_to_the_log_too(void)
+{
+        struct heard heard = {0};
+
+        CU_ASSERT_EQUAL(weir_log_set(hear, &heard), 0);
+        errno = EXDEV;
+        weir_log_write(WEIR_LOG_WARNING, "%s is %d", "it", 5);
+        CU_ASSERT_EQUAL(errno, EXDEV);
+        CU_ASSERT_EQUAL(heard.count, 1);
+        CU_ASSERT_EQUAL(heard.level, WEIR_LOG_WARNING);
+        CU_ASSERT_STRING_EQUAL(heard.message, "it is 5");
+        CU_ASSERT_EQUAL(weir_log_set(NULL, NULL), 0);
+        weir_log_write(WEIR_LOG_ERROR, "to nobody");
+        CU_ASSERT_EQUAL(heard.count, 1);
+}
+
+static void
 errno_stays_as_it_is(void)
 {
         struct weir__log_limit limit = {0};
@@ -704,6 +721,7 @@ main(void)
         static const struct weir_test tests[] = {
                 WEIR_TEST(until_the_first_call_errors_and_warnings_go_to_standard_error),
                 WEIR_TEST(function_is_told_level_and_message),
+                WEIR_TEST(programs_write_to_the_log_too),
                 WEIR_TEST(errno_stays_as_it_is),
                 WEIR_TEST(bytes_that_would_steer_a_terminal_are_made_visible),
                 WEIR_TEST(valid_characters_are_shown_and_nothing_else),

@@ -204,6 +204,8 @@ messages_go_to_the_program(void)
         CU_ASSERT(weir_log_set(keep_level, &level) == 0);
         CU_ASSERT(weir_task_start(weir_go_new(NULL, NULL, NULL, NULL)) == -EINVAL); /* without a function: the log says so */
         CU_ASSERT(level == WEIR_LOG_ERROR);
+        weir_log_write(WEIR_LOG_INFO, "the pool has %d connections", 3);
+        CU_ASSERT(level == WEIR_LOG_INFO);
         CU_ASSERT(weir_log_set(NULL, NULL) == 0); /* no call for `level` runs any more */
 }
 

@@ -246,3 +246,15 @@ weir__log_limited(struct weir__log_limit *limit, enum weir_log_level level, cons
         va_end(arguments);
         errno = before;
 }
+
+void
+weir_log_write(enum weir_log_level level, const char *format, ...)
+{
+        int before = errno;
+        va_list arguments;
+
+        va_start(arguments, format);
+        say(level, 0, format, arguments);
+        va_end(arguments);
+        errno = before;
+}
