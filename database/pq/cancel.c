@@ -1,0 +1,113 @@
+/* database/pq/cancel.c: queries for which nobody waits any more.
+ *
+ * PQcancel makes a connection of its own and waits for its end, so it runs on the executor.  Until it has returned the link gets
+ * no other query, which the request could hit.
+ *
+ * Threads: any; the request on the executor.
+ * Locks:   the link's. */
+#include "database/pq/pq.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#include <weir/go.h>
+#include <weir/runtime.h>
+
+struct request {
+        struct weir__pq_link *link; /* a reference */
+        PGcancel *cancel;
+};
+
+static void
+send_request(void *context)
+{
+        struct request *request = context;
+        char problem[256];
+
+        weir_blocking_begin();
+        PQcancel(request->cancel, problem, sizeof problem);
+        weir_blocking_end();
+}
+
+static void
+free_request(void *context)
+{
+        struct request *request = context;
+
+        PQfreeCancel(request->cancel);
+        weir__pq_link_unref(request->link);
+        free(request);
+}
+
+static void
+on_requested(weir_task *task, void *context)
+{
+        struct request *request = context;
+        struct weir__pq_link *link = request->link;
+        struct weir__pq_after after = {0};
+
+        weir__pq_link_lock(link, &after);
+        link->is_cancelling = false;
+        if (weir_task_status(task) != 0)
+                weir__pq_link_fail(link, weir_task_status(task), NULL, &after);
+        if (link->state == WEIR__PQ_READY && !link->first)
+                weir__pq_link_rest(link, &after);
+        weir__pq_link_wait(link, &after);
+        weir__pq_link_unlock(link);
+        weir__pq_after(&after);
+}
+
+static weir_task *
+request_new(struct weir__pq_link *link)
+{
+        struct request *request = calloc(1, sizeof *request);
+
+        if (!request)
+                return NULL;
+        request->link = weir__pq_link_ref(link);
+        request->cancel = PQgetCancel(link->connection);
+        weir_task *task = request->cancel ? weir_go_new(NULL, send_request, on_requested, request) : NULL;
+        if (task)
+                weir_task_on_free(task, free_request);
+        else
+                free_request(request);
+        return task;
+}
+
+void
+weir__pq_link_ask_to_cancel(struct weir__pq_link *link, struct weir__pq_after *after)
+{
+        if (link->is_cancelling)
+                return;
+        link->is_cancelling = true;
+        int failed = weir_task_start(request_new(link));
+        if (failed) {
+                link->is_cancelling = false;
+                weir__pq_link_fail(link, failed, NULL, after);
+        }
+}
+
+static bool
+has_query(const struct weir__pq_link *link, const struct weir__pq_query *query)
+{
+        const struct weir__pq_query *at = link->first;
+
+        while (at && at != query)
+                at = at->behind;
+        return at;
+}
+
+/* A request to cancel hits what the server executes just then.  So it is sent only if that is this query. */
+void
+weir__pq_link_abandon(struct weir__pq_link *link, struct weir__pq_query *query)
+{
+        struct weir__pq_after after = {0};
+
+        weir__pq_link_lock(link, &after);
+        if (link->state == WEIR__PQ_READY && has_query(link, query) && link->first == link->last) {
+                weir__pq_link_set_limit(link, link->pool->config.clean_limit);
+                weir__pq_link_ask_to_cancel(link, &after);
+        }
+        weir__pq_link_unlock(link);
+        weir__pq_after(&after);
+}

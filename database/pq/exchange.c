@@ -1,0 +1,359 @@
+/* database/pq/exchange.c: what goes to the server, and what comes back.
+ *
+ * A link without a pipeline has one query at a time.  A statement that is to be prepared goes in steps then: PREPARE, and behind
+ * its answer the execution.  In a pipeline both go at once, and each query ends with a synchronisation, so that each is a
+ * transaction of its own.
+ *
+ * Threads: those that hold the link's lock. */
+#include "database/pq/pq.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+
+/* -- sending -- */
+
+static void
+append(struct weir__pq_link *link, struct weir__pq_query *query)
+{
+        query->behind = NULL;
+        *(link->first ? &link->last->behind : &link->first) = query;
+        link->last = query;
+}
+
+static bool
+has_pipeline(const struct weir__pq_link *link)
+{
+        return PQpipelineStatus(link->connection) != PQ_PIPELINE_OFF;
+}
+
+/* Statements go in a pipeline if the pool has any, all else does not.  The link has no other query if that is to change. */
+static int
+choose_mode(struct weir__pq_link *link, const struct weir__pq_query *query)
+{
+        bool wants = query->kind == WEIR__PQ_STATEMENT && link->pool->config.pipeline > 1;
+
+        if (wants == has_pipeline(link))
+                return 1;
+        return wants ? PQenterPipelineMode(link->connection) : PQexitPipelineMode(link->connection);
+}
+
+static int
+execute(struct weir__pq_link *link, struct weir__pq_query *query, const char *name)
+{
+        query->stage = WEIR__PQ_EXECUTE;
+        return PQsendQueryPrepared(link->connection, name, query->count, (const char *const *)query->values, query->sizes,
+                                   query->formats, query->is_binary);
+}
+
+static int
+deallocate(struct weir__pq_link *link, struct weir__pq_query *query)
+{
+        weir__pq_statement_remove_all(link);
+        query->stage = WEIR__PQ_DEALLOCATE;
+        return PQsendQueryParams(link->connection, "DEALLOCATE ALL", 0, NULL, NULL, NULL, NULL, 0);
+}
+
+/* The next step of a statement that is to be prepared; in a pipeline all of them. */
+static int
+send_prepared(struct weir__pq_link *link, struct weir__pq_query *query)
+{
+        const char *name = weir__pq_statement_name(link, query->sql);
+
+        if (name)
+                return execute(link, query, name);
+        if (link->statement_count >= link->pool->config.statements) {
+                int sent = deallocate(link, query);
+
+                if (!sent || !has_pipeline(link))
+                        return sent;
+        }
+        name = weir__pq_statement_add(link, query->sql);
+        if (!name)
+                return 0;
+        query->stage = WEIR__PQ_PREPARE;
+        int sent = PQsendPrepare(link->connection, name, query->sql, query->count, query->types);
+        return sent && has_pipeline(link) ? execute(link, query, name) : sent;
+}
+
+static int
+send_statement(struct weir__pq_link *link, struct weir__pq_query *query)
+{
+        int sent = query->is_prepared ? send_prepared(link, query)
+                                      : PQsendQueryParams(link->connection, query->sql, query->count, query->types,
+                                                          (const char *const *)query->values, query->sizes, query->formats,
+                                                          query->is_binary);
+
+        return sent && has_pipeline(link) ? PQpipelineSync(link->connection) : sent;
+}
+
+/* Returns whether libpq has taken it. */
+static bool
+submit(struct weir__pq_link *link, struct weir__pq_query *query)
+{
+        if (!choose_mode(link, query))
+                return false;
+        return query->kind == WEIR__PQ_SCRIPT ? PQsendQuery(link->connection, query->sql) : send_statement(link, query);
+}
+
+/* Whether the server has closed it while nobody looked.  An event on its way would say so, but the query may be faster. */
+static bool
+is_stale(struct weir__pq_link *link)
+{
+        char byte;
+
+        if (link->first || weir_now() - link->idle_since < link->pool->config.check_after)
+                return false;
+        ssize_t size = recv(link->watched, &byte, 1, MSG_PEEK | MSG_DONTWAIT);
+        return size == 0 || (size < 0 && errno != EAGAIN && errno != EINTR);
+}
+
+static void
+send_one(struct weir__pq_link *link, struct weir__pq_query *query, struct weir__pq_after *after)
+{
+        if (link->state == WEIR__PQ_READY && is_stale(link))
+                weir__pq_link_fail(link, -ECONNRESET, "the server has closed the connection", after);
+        if (link->state != WEIR__PQ_READY) {
+                weir__pq_requeue(query, after);
+                return;
+        }
+        if (!weir__pq_is_wanted(query)) {
+                weir__pq_finish(query, -ECANCELED, NULL, after);
+                return;
+        }
+        append(link, query);
+        if (!submit(link, query))
+                weir__pq_link_fail(link, PQstatus(link->connection) == CONNECTION_BAD ? -ECONNRESET : -ENOMEM,
+                                   PQerrorMessage(link->connection), after);
+}
+
+void
+weir__pq_link_send(struct weir__pq_link *link, struct weir__pq_query *query, struct weir__pq_after *after)
+{
+        send_one(link, query, after);
+        weir__pq_link_rest(link, after);
+        weir__pq_link_wait(link, after);
+}
+
+/* -- between queries -- */
+
+/* Ends a transaction that a query or its flow has left open. */
+static void
+clean(struct weir__pq_link *link, struct weir__pq_after *after)
+{
+        weir__pq_link_set_limit(link, link->pool->config.clean_limit);
+        link->is_cleaning = true;
+        if ((has_pipeline(link) && !PQexitPipelineMode(link->connection)) || !PQsendQuery(link->connection, "ROLLBACK"))
+                weir__pq_link_fail(link, -ECONNRESET, PQerrorMessage(link->connection), after);
+}
+
+static bool
+is_clean(const struct weir__pq_link *link)
+{
+        return PQtransactionStatus(link->connection) == PQTRANS_IDLE;
+}
+
+/* Whether the transaction that has the link wants it as it is.  The holder changes under both locks. */
+static bool
+is_held(const struct weir__pq_link *link)
+{
+        return link->holder;
+}
+
+/* The link takes what it can have.  Without a query it becomes idle. */
+void
+weir__pq_link_rest(struct weir__pq_link *link, struct weir__pq_after *after)
+{
+        while (link->state == WEIR__PQ_READY && !link->is_cancelling && !link->is_cleaning) {
+                struct weir__pq_query *query = NULL;
+                bool should_close = false;
+
+                if (!link->first && !is_held(link) && !is_clean(link)) {
+                        clean(link, after);
+                        return;
+                }
+                if (!link->first)
+                        weir__pq_link_set_limit(link, WEIR_FOREVER);
+                if (!link->first || !link->has_limit)
+                        query = weir__pq_next(link, &should_close);
+                if (should_close)
+                        weir__pq_link_fail(link, 0, NULL, after);
+                if (!query)
+                        return;
+                send_one(link, query, after);
+        }
+}
+
+/* -- results -- */
+
+static char *
+copy_line(const char *text)
+{
+        size_t size = strlen(text);
+
+        while (size > 0 && text[size - 1] == '\n')
+                size--;
+        return strndup(text, size);
+}
+
+static void
+note_failure(struct weir__pq_link *link, struct weir__pq_query *query, PGresult *result)
+{
+        struct weir__pq_outcome *outcome = &query->outcome;
+        const char *sqlstate = PQresultErrorField(result, PG_DIAG_SQLSTATE);
+
+        if (outcome->status) { /* the first one counts */
+                PQclear(result);
+                return;
+        }
+        bool is_lost = !sqlstate && PQstatus(link->connection) == CONNECTION_BAD;
+        outcome->status = is_lost ? -ECONNRESET : weir__pq_status(sqlstate);
+        outcome->problem = copy_line(PQresultErrorMessage(result));
+        PQclear(outcome->result);
+        outcome->result = result;
+}
+
+static void
+note_success(struct weir__pq_query *query, PGresult *result)
+{
+        if (query->outcome.status || query->stage == WEIR__PQ_DEALLOCATE) {
+                PQclear(result);
+                return;
+        }
+        PQclear(query->outcome.result);
+        query->outcome.result = result;
+}
+
+static void
+forget_outcome(struct weir__pq_query *query)
+{
+        PQclear(query->outcome.result);
+        free(query->outcome.problem);
+        query->outcome = (struct weir__pq_outcome){0};
+}
+
+/* Whether the server has forgotten the statement, or its plan is outdated: then it was not executed. */
+static bool
+is_outdated(const struct weir__pq_query *query)
+{
+        const char *code = query->outcome.status ? PQresultErrorField(query->outcome.result, PG_DIAG_SQLSTATE) : NULL;
+
+        return query->is_prepared && code && query->stage == WEIR__PQ_EXECUTE &&
+               (strcmp(code, "26000") == 0 || strcmp(code, "0A000") == 0);
+}
+
+static void
+resend(struct weir__pq_link *link, struct weir__pq_query *query, struct weir__pq_after *after)
+{
+        if (!link->first || has_pipeline(link)) {
+                append(link, query);
+                if (submit(link, query))
+                        return;
+        }
+        weir__pq_link_fail(link, -ECONNRESET, PQerrorMessage(link->connection), after);
+}
+
+/* The oldest query has all its results. */
+static void
+complete(struct weir__pq_link *link, struct weir__pq_after *after)
+{
+        struct weir__pq_query *query = link->first;
+        int status = query->outcome.status;
+
+        link->first = query->behind;
+        bool is_gone = is_outdated(query);
+        if (is_gone || (status && query->stage == WEIR__PQ_PREPARE))
+                weir__pq_statement_remove(link, query->sql);
+        bool is_step = !status && query->stage != WEIR__PQ_EXECUTE;
+        bool should_repeat = is_gone && !query->was_repeated && is_clean(link);
+        if ((is_step || should_repeat) && weir__pq_is_wanted(query)) {
+                query->was_repeated |= should_repeat;
+                forget_outcome(query);
+                resend(link, query, after);
+                return;
+        }
+        weir__pq_finish(query, status, NULL, after);
+        if (status == -ECONNRESET) /* the server has said that it ends */
+                weir__pq_link_fail(link, status, "the server has ended the connection", after);
+        else
+                weir__pq_link_rest(link, after);
+}
+
+static void
+is_cleaned(struct weir__pq_link *link, struct weir__pq_after *after)
+{
+        link->is_cleaning = false;
+        if (is_clean(link))
+                weir__pq_link_rest(link, after);
+        else
+                weir__pq_link_fail(link, -EPROTO, "a transaction cannot be rolled back", after);
+}
+
+static void
+take_result(struct weir__pq_link *link, PGresult *result, struct weir__pq_after *after)
+{
+        ExecStatusType what = PQresultStatus(result);
+        struct weir__pq_query *query = link->first;
+
+        switch (what) {
+        case PGRES_PIPELINE_SYNC:
+                PQclear(result);
+                complete(link, after);
+                break;
+        case PGRES_COMMAND_OK:
+        case PGRES_TUPLES_OK:
+        case PGRES_EMPTY_QUERY: note_success(query, result); break;
+        case PGRES_COPY_IN:
+        case PGRES_COPY_OUT:
+        case PGRES_COPY_BOTH:
+                PQclear(result);
+                query->outcome.status = -ENOTSUP;
+                query->outcome.problem = strdup("COPY needs a task of its own");
+                weir__pq_link_fail(link, -ENOTSUP, NULL, after);
+                break;
+        default: note_failure(link, query, result);
+        }
+}
+
+/* What has come and can be had without waiting. */
+static void
+receive(struct weir__pq_link *link, struct weir__pq_after *after)
+{
+        while (link->state == WEIR__PQ_READY && (link->first || link->is_cleaning) && !PQisBusy(link->connection)) {
+                PGresult *result = PQgetResult(link->connection);
+
+                if (!link->is_cleaning && result)
+                        take_result(link, result, after);
+                else if (result)
+                        PQclear(result);
+                else if (link->is_cleaning)
+                        is_cleaned(link, after);
+                else if (!has_pipeline(link))
+                        complete(link, after);
+        }
+}
+
+/* libpq may leave in the memory of TLS what its buffer has no room for, and the socket does not tell. */
+static bool
+consume(PGconn *connection)
+{
+        bool is_there = PQconsumeInput(connection);
+
+        for (unsigned i = 0; i < 2 && is_there && PQsslInUse(connection); i++)
+                is_there = PQconsumeInput(connection);
+        return is_there;
+}
+
+void
+weir__pq_link_work(struct weir__pq_link *link, struct weir__pq_after *after)
+{
+        bool is_there = consume(link->connection);
+
+        receive(link, after);
+        for (PGnotify *notify; link->state == WEIR__PQ_READY && (notify = PQnotifies(link->connection));)
+                PQfreemem(notify);
+        if (link->state == WEIR__PQ_READY && (!is_there || PQstatus(link->connection) == CONNECTION_BAD))
+                weir__pq_link_fail(link, -ECONNRESET, PQerrorMessage(link->connection), after);
+        weir__pq_link_wait(link, after);
+}

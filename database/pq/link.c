@@ -1,0 +1,229 @@
+/* database/pq/link.c: connections: their lives, and how they wait for their sockets.
+ *
+ * libpq closes its socket itself when it finds an error, and while it connects it may open another one with the same number.  So
+ * weir watches a duplicate, which is closed here.
+ *
+ * Threads: any.
+ * Locks:   the link's; the pool's within. */
+#include "database/pq/pq.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* -- lives -- */
+
+struct weir__pq_link *
+weir__pq_link_new(weir_pq *pool)
+{
+        struct weir__pq_link *link = calloc(1, sizeof *link);
+
+        if (!link)
+                return NULL;
+        atomic_init(&link->references, 1);
+        atomic_fetch_add(&pool->references, 1);
+        link->pool = pool;
+        link->watched = -1;
+        link->deadline = WEIR_FOREVER;
+        link->has_limit = true;
+        pthread_mutex_init(&link->lock, NULL);
+        return link;
+}
+
+struct weir__pq_link *
+weir__pq_link_ref(struct weir__pq_link *link)
+{
+        atomic_fetch_add_explicit(&link->references, 1, memory_order_relaxed);
+        return link;
+}
+
+/* It is dead by then: until that its pool has a reference. */
+void
+weir__pq_link_unref(struct weir__pq_link *link)
+{
+        if (atomic_fetch_sub_explicit(&link->references, 1, memory_order_acq_rel) != 1)
+                return;
+        weir__pq_connect_free(link);
+        weir__pq_statement_remove_all(link);
+        weir__pq_unref_memory(link->pool);
+        pthread_mutex_destroy(&link->lock);
+        free(link);
+}
+
+void
+weir__pq_link_lock(struct weir__pq_link *link, struct weir__pq_after *after)
+{
+        pthread_mutex_lock(&link->lock);
+        link->after = after;
+}
+
+void
+weir__pq_link_unlock(struct weir__pq_link *link)
+{
+        link->after = NULL;
+        pthread_mutex_unlock(&link->lock);
+}
+
+/* -- its socket -- */
+
+void
+weir__pq_link_unwatch(struct weir__pq_link *link)
+{
+        weir_fd_forget(link->fd);
+        link->fd = NULL;
+        if (link->watched >= 0)
+                close(link->watched);
+        link->watched = -1;
+}
+
+int
+weir__pq_link_watch(struct weir__pq_link *link)
+{
+        weir__pq_link_unwatch(link);
+        link->watched = fcntl(PQsocket(link->connection), F_DUPFD_CLOEXEC, 3);
+        if (link->watched < 0)
+                return -errno;
+        link->fd = weir_fd_new(link->watched);
+        return link->fd ? 0 : -errno;
+}
+
+void
+weir__pq_link_set_limit(struct weir__pq_link *link, weir_nsec limit)
+{
+        weir_pq *pool = link->pool;
+        bool is_set = limit != WEIR_FOREVER;
+
+        if (!is_set && !link->has_limit)
+                return;
+        link->has_limit = is_set;
+        pthread_mutex_lock(&pool->lock);
+        link->deadline = is_set ? weir_now() + limit : WEIR_FOREVER;
+        link->has_pipeline = !is_set && pool->config.pipeline > 1;
+        weir__pq_look_at(pool, link->deadline);
+        pthread_mutex_unlock(&pool->lock);
+}
+
+/* -- waits -- */
+
+/* One of its tasks has ended. */
+static void
+went_on(struct weir__pq_link *link, int status)
+{
+        struct weir__pq_after after = {0};
+
+        weir__pq_link_lock(link, &after);
+        bool is_for_us = status != -EBADF && status != -EINTR; /* else the socket was given up */
+        if (link->state != WEIR__PQ_DEAD && status != 0 && is_for_us)
+                weir__pq_link_fail(link, status, NULL, &after);
+        else if (link->state == WEIR__PQ_CONNECTING && is_for_us)
+                weir__pq_connect_step(link, &after);
+        else if (link->state == WEIR__PQ_READY && is_for_us)
+                weir__pq_link_work(link, &after);
+        weir__pq_link_unlock(link);
+        weir__pq_after(&after);
+        weir__pq_link_unref(link);
+}
+
+static void
+on_readable(weir_task *task, void *context)
+{
+        struct weir__pq_link *link = context;
+
+        pthread_mutex_lock(&link->lock);
+        link->reads = false;
+        pthread_mutex_unlock(&link->lock);
+        went_on(link, weir_task_status(task));
+}
+
+static void
+on_writable(weir_task *task, void *context)
+{
+        struct weir__pq_link *link = context;
+
+        pthread_mutex_lock(&link->lock);
+        link->writes = false;
+        pthread_mutex_unlock(&link->lock);
+        went_on(link, weir_task_status(task));
+}
+
+void
+weir__pq_link_await(struct weir__pq_link *link, bool reads, bool writes, struct weir__pq_after *after)
+{
+        int failed = 0;
+
+        if (reads && !link->reads) {
+                failed = weir_task_start(weir_fd_readable_new(link->fd, on_readable, weir__pq_link_ref(link)));
+                link->reads = failed == 0;
+                if (failed)
+                        weir__pq_link_unref(link);
+        }
+        if (writes && !link->writes && !failed) {
+                failed = weir_task_start(weir_fd_writable_new(link->fd, on_writable, weir__pq_link_ref(link)));
+                link->writes = failed == 0;
+                if (failed)
+                        weir__pq_link_unref(link);
+        }
+        if (failed)
+                weir__pq_link_fail(link, failed, NULL, after);
+}
+
+/* Whatever libpq has to send, and all that may come. */
+void
+weir__pq_link_wait(struct weir__pq_link *link, struct weir__pq_after *after)
+{
+        if (link->state == WEIR__PQ_READY)
+                weir__pq_link_await(link, true, PQflush(link->connection) == 1, after);
+}
+
+/* -- ends -- */
+
+static void
+finish_all(struct weir__pq_link *link, int status, const char *problem, struct weir__pq_after *after)
+{
+        while (link->first) {
+                struct weir__pq_query *query = link->first;
+
+                link->first = query->behind;
+                query->behind = NULL;
+                weir__pq_finish(query, status ? status : -ECONNRESET, problem, after);
+        }
+        link->last = NULL;
+}
+
+void
+weir__pq_link_fail(struct weir__pq_link *link, int status, const char *problem, struct weir__pq_after *after)
+{
+        bool was_ready = link->state == WEIR__PQ_READY;
+        char *text = problem ? strdup(problem) : NULL; /* it may be libpq's */
+        PGconn *connection = link->connection;
+
+        if (link->state == WEIR__PQ_DEAD)
+                return;
+        link->state = WEIR__PQ_DEAD;
+        weir__pq_link_unwatch(link);
+        if (link->resolving)
+                weir_series_cancel(link->resolving);
+        finish_all(link, status, text, after);
+        weir__pq_link_is_dead(link, was_ready, status, text, after);
+        if (was_ready && status && status != -ESHUTDOWN && status != -EPIPE)
+                weir__pq_after_say(after, "WARNING: pool %s: a connection broke: %s", link->pool->name, text ? text : "");
+        link->connection = NULL;
+        PQfinish(connection);
+        free(text);
+}
+
+void
+weir__pq_link_retire(struct weir__pq_link *link, int status, const char *problem)
+{
+        struct weir__pq_after after = {0};
+
+        weir__pq_link_lock(link, &after);
+        if (weir__pq_take_idle(link))
+                weir__pq_link_fail(link, 0, NULL, &after);
+        else if (status && link->has_limit)
+                weir__pq_link_fail(link, status, problem, &after);
+        weir__pq_link_unlock(link);
+        weir__pq_after(&after);
+}

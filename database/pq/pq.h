@@ -1,0 +1,324 @@
+/* database/pq/pq.h: what the files of this folder share.
+ *
+ * A pool (struct weir_pq) has links, which are connections, and a list of queries that wait for one.  A query is a task that the
+ * pool knows from its start on.
+ *
+ *     query:  MADE --start--> WAITING --a link is free--> SENT --the server has answered--> OVER
+ *                \               \                          \--cancel, limit--> SENT and abandoned --> OVER
+ *                 \               '--cancel, limit, close, no connection--> OVER
+ *                  '--dismissed
+ *
+ *     link:   CONNECTING --> READY: idle, or with queries, or held by a transaction, or being cleaned --> DEAD
+ *
+ * Locks: that of a link, and under it that of the pool.  No user code runs under them.  What follows from a change (ends of
+ * tasks, messages to the log, the last references) is noted in a struct weir__pq_after and done when no lock is held. */
+#ifndef WEIR_DATABASE_PQ_PQ_H
+#define WEIR_DATABASE_PQ_PQ_H
+
+#include <libpq-fe.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+
+#include <weir/fd.h>
+#include <weir/pq.h>
+#include <weir/timer.h>
+
+struct weir__pq_link;
+struct weir__pq_query;
+
+/* -- what is done when no lock is held -- */
+
+struct weir__pq_note {
+        struct weir__pq_note *next;
+        char text[];
+};
+
+struct weir__pq_after {
+        struct weir__pq_query *ended;     /* by `next` */
+        struct weir__pq_query **ended_at; /* the end of that list; NULL: it is empty */
+        struct weir__pq_note *notes;      /* for the log, the newest first */
+        weir_pq *pool;                    /* that may need more links, with a reference to its memory */
+};
+
+void weir__pq_after_make_links(struct weir__pq_after *after, weir_pq *pool);
+
+/* A message for the log. */
+void weir__pq_after_say(struct weir__pq_after *after, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+void weir__pq_after(struct weir__pq_after *after);
+
+/* -- queries -- */
+
+enum weir__pq_state {
+        WEIR__PQ_MADE = 0,
+        WEIR__PQ_WAITING,
+        WEIR__PQ_SENT, /* it belongs to a link */
+        WEIR__PQ_OVER,
+};
+
+enum weir__pq_kind {
+        WEIR__PQ_STATEMENT = 0,
+        WEIR__PQ_SCRIPT,
+        WEIR__PQ_LEASE, /* of a transaction: it wants a link for itself */
+};
+
+enum weir__pq_stage { WEIR__PQ_EXECUTE = 0, WEIR__PQ_PREPARE, WEIR__PQ_DEALLOCATE };
+
+struct weir__pq_outcome {
+        int status;
+        PGresult *result; /* or NULL */
+        char *problem;    /* or NULL */
+};
+
+struct weir__pq_query {
+        /* Constant from the start on. */
+        weir_task *task;
+        weir_pq *where;
+        enum weir__pq_kind kind;
+        bool is_prepared, is_binary;
+        int fault; /* a setter has failed */
+        char *sql;
+        int count, room; /* of the parameters */
+        char **values;
+        Oid *types;
+        int *sizes, *formats;
+        weir_nsec limit;
+
+        /* Guarded by the pool's lock. */
+        enum weir__pq_state state;
+        struct weir__pq_link *link; /* that it was sent by, with a reference */
+        struct weir__pq_query *next, *previous; /* in a list of those that wait; behind OVER in a struct weir__pq_after */
+        weir_nsec began, deadline;
+        bool is_given_up; /* by a cancel or a limit */
+
+        /* Guarded by the lock of its link. */
+        struct weir__pq_query *behind; /* in the queue of the link */
+        enum weir__pq_stage stage;     /* what was sent last; in a pipeline all at once */
+        bool was_repeated;             /* its plan was outdated */
+        struct weir__pq_outcome outcome; /* then the task's value */
+
+        char *late; /* where it was when it was given up; written with `is_given_up`, then the callback's */
+};
+
+struct weir__pq_query *weir__pq_query_of(const weir_task *task);
+weir_task *weir__pq_query_make(weir_pq *where, enum weir__pq_kind kind, const char *sql, weir_task_fn *done, void *context);
+
+/* Ends the task of a query, which is OVER, and drops the reference that its begin took. */
+void weir__pq_query_end(struct weir__pq_query *query);
+
+/* Notes that it is over with that status.  The text is copied; NULL: none.  Under any lock, or none. */
+void weir__pq_over(struct weir__pq_query *query, int status, const char *problem, struct weir__pq_after *after);
+
+/* Writes what a query waits for: "(pool orders, 10 busy, 3 wait)". */
+void weir__pq_describe(const void *query, char *out, size_t room);
+
+/* -- pools -- */
+
+struct weir__pq_list {
+        struct weir__pq_query *first, *last;
+        unsigned length;
+};
+
+struct weir__pq_hosts; /* conninfo.c */
+
+struct weir_pq {
+        /* Constant. */
+        weir_pq *pool;  /* the pool; of a transaction its pool, with a reference of the user sort */
+        char *name;
+        struct weir_pq_config config;
+        PQconninfoOption *options;
+        int pid;
+
+        _Atomic unsigned users;      /* references of the program and of tasks; at 0 it closes */
+        _Atomic unsigned references; /* all users together have one; each link has one */
+
+        pthread_mutex_t lock;
+
+        /* Guarded by lock. */
+        bool is_closed;
+        struct weir__pq_list waiting; /* of a transaction: those that wait for its link */
+        struct weir__pq_list sent;
+        struct weir__pq_link *links; /* all that are not dead, by `next` */
+        struct weir__pq_link *idle;  /* by `next_idle`, the one used last first */
+        unsigned link_count, connecting, idle_count;
+        weir_nsec not_before;        /* no attempt to connect before that */
+        weir_nsec pause;             /* the next one after a failure */
+        weir_timer_id timer;         /* 0: none is set */
+        weir_nsec timer_due;
+        struct weir_pq_stats stats;  /* what only grows */
+
+        /* Of a transaction; guarded by the pool's lock. */
+        struct weir__pq_link *leased; /* with a reference; NULL: not yet, or not any more */
+        bool is_free;                 /* the link has no query */
+
+        /* For dumps, which take no lock. */
+        _Atomic unsigned busy_now, waiting_now;
+};
+
+void weir__pq_enqueue(struct weir__pq_list *list, struct weir__pq_query *query);
+void weir__pq_dequeue(struct weir__pq_list *list, struct weir__pq_query *query);
+
+weir_pq *weir__pq_ref_user(weir_pq *pool);
+void weir__pq_unref_user(weir_pq *pool);
+void weir__pq_unref_memory(weir_pq *pool);
+
+/* Begins and gives up a query.  No lock is held. */
+void weir__pq_begin(struct weir__pq_query *query);
+void weir__pq_cancel(struct weir__pq_query *query, int status);
+
+/* The link, which has queries or has none, can take another one: returns that, or NULL.  Without any the link is idle from now
+ * on, or *ret_close: it should be closed.  Under the link's lock; takes the pool's. */
+struct weir__pq_query *weir__pq_next(struct weir__pq_link *link, bool *ret_close);
+
+/* A query that was sent has its outcome: ends it.  Under its link's lock; takes the pool's. */
+void weir__pq_finish(struct weir__pq_query *query, int status, const char *problem, struct weir__pq_after *after);
+
+/* Whether somebody still waits for it.  Takes the pool's lock. */
+bool weir__pq_is_wanted(struct weir__pq_query *query);
+
+/* Takes an idle link out of its pool's list.  Returns whether it was there.  Takes the pool's lock. */
+bool weir__pq_take_idle(struct weir__pq_link *link);
+
+/* A link is dead.  `status` and `problem` are those of the failure; `was_ready`: it was connected.  Under its lock. */
+void weir__pq_link_is_dead(struct weir__pq_link *link, bool was_ready, int status, const char *problem,
+                           struct weir__pq_after *after);
+
+/* A link is connected. */
+void weir__pq_link_is_ready(struct weir__pq_link *link);
+
+/* Sees to it that the pool looks at its limits at that instant.  Under the pool's lock. */
+void weir__pq_look_at(weir_pq *pool, weir_nsec instant);
+
+/* Puts a query that was not sent back to the head of those that wait.  Under its link's lock; takes the pool's. */
+void weir__pq_requeue(struct weir__pq_query *query, struct weir__pq_after *after);
+
+/* Makes as many links as waiting queries need.  No lock is held. */
+void weir__pq_make_links(weir_pq *pool);
+
+/* -- conninfo -- */
+
+/* Reads a conninfo.  NULL: `*ret_problem`, to be freed, says why, or is NULL when out of memory. */
+PQconninfoOption *weir__pq_conninfo_parse(const char *conninfo, char **ret_problem);
+
+/* The value of a keyword; NULL: none, or an empty one. */
+const char *weir__pq_conninfo_value(const PQconninfoOption *options, const char *keyword);
+
+/* The addresses of one connection: the hosts of a conninfo, each as often as it has addresses. */
+struct weir__pq_targets {
+        char *hosts, *addresses, *ports; /* lists with commas */
+        bool has_address;                /* else libpq needs none: sockets of the system alone */
+};
+
+/* Hosts, as they stand in the list. */
+struct weir__pq_host {
+        char *name, *address, *port; /* "": none */
+        bool is_to_be_resolved;
+};
+
+int weir__pq_conninfo_hosts(const PQconninfoOption *options, struct weir__pq_host **ret_hosts, unsigned *ret_count);
+void weir__pq_conninfo_free_hosts(struct weir__pq_host *hosts, unsigned count);
+
+/* -- links -- */
+
+enum weir__pq_link_state { WEIR__PQ_CONNECTING = 0, WEIR__PQ_READY, WEIR__PQ_DEAD };
+
+struct weir__pq_statement;
+
+struct weir__pq_link {
+        /* Constant. */
+        weir_pq *pool; /* a reference to its memory */
+        weir_nsec made;
+
+        _Atomic unsigned references;
+
+        pthread_mutex_t lock;
+
+        /* Guarded by lock. */
+        enum weir__pq_link_state state;
+        PGconn *connection;
+        int watched;   /* a duplicate of its socket, which is ours to close */
+        weir_fd *fd;   /* of that */
+        bool reads, writes; /* tasks wait */
+        struct weir__pq_after *after; /* of the thread that has the lock, for libpq's notices */
+        bool is_cancelling; /* a request to cancel is on its way */
+        bool is_cleaning;   /* a ROLLBACK of the link's own was sent */
+        bool has_limit;     /* it connects, or is being cleaned: `deadline` holds */
+        struct weir__pq_query *first, *last; /* that were sent */
+        struct weir__pq_statement **statements; /* a table; NULL: there are none */
+        unsigned statement_count, statement_number;
+
+        /* While it connects. */
+        struct weir__pq_host *hosts;
+        unsigned host_count, host;
+        struct weir__pq_targets targets;
+        weir_series *resolving; /* a reference; NULL: none */
+
+        /* Guarded by the pool's lock. */
+        struct weir__pq_link *next, *previous, *next_idle;
+        bool is_idle, is_gone; /* gone: not in the pool's list any more */
+        weir_pq *holder;       /* the transaction that has it; NULL: none */
+        unsigned in_flight;    /* queries */
+        bool is_alone;         /* the query that it has can have none beside it */
+        bool has_pipeline;     /* it can have several queries now */
+        weir_nsec idle_since;  /* written under both locks */
+        weir_nsec deadline;    /* of connecting or cleaning; WEIR_FOREVER: none */
+};
+
+struct weir__pq_link *weir__pq_link_new(weir_pq *pool);
+struct weir__pq_link *weir__pq_link_ref(struct weir__pq_link *link);
+void weir__pq_link_unref(struct weir__pq_link *link);
+
+void weir__pq_link_lock(struct weir__pq_link *link, struct weir__pq_after *after);
+void weir__pq_link_unlock(struct weir__pq_link *link);
+
+/* Begins to connect.  No lock is held. */
+void weir__pq_connect(struct weir__pq_link *link);
+
+/* The next step, when its socket is ready.  Under its lock. */
+void weir__pq_connect_step(struct weir__pq_link *link, struct weir__pq_after *after);
+void weir__pq_connect_free(struct weir__pq_link *link);
+
+/* Waits for its socket, once.  Under its lock. */
+void weir__pq_link_await(struct weir__pq_link *link, bool reads, bool writes, struct weir__pq_after *after);
+
+/* Sets the instant at which the pool closes it.  Takes the pool's lock. */
+void weir__pq_link_set_limit(struct weir__pq_link *link, weir_nsec limit);
+
+/* All of these under the link's lock. */
+void weir__pq_link_fail(struct weir__pq_link *link, int status, const char *problem, struct weir__pq_after *after);
+int weir__pq_link_watch(struct weir__pq_link *link);
+void weir__pq_link_unwatch(struct weir__pq_link *link);
+void weir__pq_link_wait(struct weir__pq_link *link, struct weir__pq_after *after);
+void weir__pq_link_work(struct weir__pq_link *link, struct weir__pq_after *after);
+void weir__pq_link_send(struct weir__pq_link *link, struct weir__pq_query *query, struct weir__pq_after *after);
+void weir__pq_link_rest(struct weir__pq_link *link, struct weir__pq_after *after);
+
+/* Nobody waits for the query any more.  No lock is held. */
+void weir__pq_link_abandon(struct weir__pq_link *link, struct weir__pq_query *query);
+
+/* Closes it if it is idle, or has lasted too long.  No lock is held. */
+void weir__pq_link_retire(struct weir__pq_link *link, int status, const char *problem);
+
+/* Asks the server to cancel what the link runs.  Under the link's lock. */
+void weir__pq_link_ask_to_cancel(struct weir__pq_link *link, struct weir__pq_after *after);
+
+/* -- prepared statements; under the link's lock -- */
+
+/* The name of the statement; NULL: it is not prepared. */
+const char *weir__pq_statement_name(struct weir__pq_link *link, const char *sql);
+
+/* Makes a name for it.  NULL when out of memory. */
+const char *weir__pq_statement_add(struct weir__pq_link *link, const char *sql);
+void weir__pq_statement_remove(struct weir__pq_link *link, const char *sql);
+void weir__pq_statement_remove_all(struct weir__pq_link *link);
+
+/* -- statuses -- */
+
+/* The status of a failure with that SQLSTATE; NULL: -EPROTO. */
+int weir__pq_status(const char *sqlstate);
+
+/* The status of an attempt to connect that failed with that text. */
+int weir__pq_connect_status(const char *problem);
+
+#endif

@@ -1,0 +1,393 @@
+/* database/pq/query.c: the tasks of queries: how they are made, and what their callbacks see.
+ *
+ * A query is the `own` of a promise.  Its outcome is the value of that promise, so a callback sees it only if the outcome has
+ * decided, and not a cancel.
+ *
+ * Threads: setters where the task is the caller's; getters inside the callback; the rest any. */
+#include "database/pq/pq.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <weir/promise.h>
+#include <weir/runtime.h>
+
+#define MAX_PARAMETERS 65535
+
+/* -- the task -- */
+
+static void
+begin(weir_task *task, void *own)
+{
+        struct weir__pq_query *query = own;
+
+        query->task = weir_promise_ref(task);
+        weir__pq_begin(query);
+}
+
+static void
+cancel(weir_task *task, void *own)
+{
+        weir__pq_cancel(own, weir_task_status(task));
+}
+
+static void
+free_query(void *own)
+{
+        struct weir__pq_query *query = own;
+
+        for (int i = 0; i < query->count; i++)
+                free(query->values[i]);
+        free(query->values);
+        free(query->types);
+        free(query->sizes);
+        free(query->formats);
+        PQclear(query->outcome.result);
+        free(query->outcome.problem);
+        free(query->late);
+        free(query->sql);
+        weir__pq_unref_user(query->where);
+        free(query);
+}
+
+static const struct weir_promise_kind query_kind = {
+        .size = sizeof query_kind, .begin = begin, .cancel = cancel, .free = free_query, .describe = weir__pq_describe};
+
+struct weir__pq_query *
+weir__pq_query_of(const weir_task *task)
+{
+        return weir_promise_own(task, &query_kind);
+}
+
+static weir_task *
+task_of(struct weir__pq_query *query, weir_task_fn *done, void *context)
+{
+        weir_task *task = weir_promise_new_of(&query_kind, query, done, context);
+
+        if (task)
+                weir_promise_set_label(task, query->sql ? query->sql : "a transaction");
+        return task;
+}
+
+weir_task *
+weir__pq_query_make(weir_pq *where, enum weir__pq_kind kind, const char *sql, weir_task_fn *done, void *context)
+{
+        struct weir__pq_query *query = calloc(1, sizeof *query);
+
+        if (!query)
+                return NULL;
+        query->kind = kind;
+        query->where = weir__pq_ref_user(where);
+        query->limit = where ? where->pool->config.limit : WEIR_FOREVER;
+        query->sql = sql ? strdup(sql) : NULL;
+        if (sql && !query->sql) {
+                free_query(query);
+                return NULL;
+        }
+        query->fault = !where ? -ENOMEM : !sql && kind != WEIR__PQ_LEASE ? -EINVAL : 0;
+        return task_of(query, done, context);
+}
+
+weir_task *
+weir_pq_query_new(weir_pq *pool, const char *sql, weir_task_fn *done, void *context)
+{
+        return weir__pq_query_make(pool, WEIR__PQ_STATEMENT, sql, done, context);
+}
+
+weir_task *
+weir_pq_script_new(weir_pq *pool, const char *sql, weir_task_fn *done, void *context)
+{
+        return weir__pq_query_make(pool, WEIR__PQ_SCRIPT, sql, done, context);
+}
+
+/* -- the end -- */
+
+void
+weir__pq_over(struct weir__pq_query *query, int status, const char *problem, struct weir__pq_after *after)
+{
+        query->outcome.status = status;
+        if (status && problem && !query->outcome.problem)
+                query->outcome.problem = strdup(problem);
+        query->next = NULL;
+        *(after->ended_at ? after->ended_at : &after->ended) = query;
+        after->ended_at = &query->next;
+}
+
+void
+weir__pq_query_end(struct weir__pq_query *query)
+{
+        weir_task *task = query->task;
+
+        weir_promise_end_with(task, query->outcome.status, &query->outcome, NULL);
+        weir_promise_unref(task);
+}
+
+/* -- parameters -- */
+
+/* A query that can be changed: its `fault` is set otherwise. */
+static struct weir__pq_query *
+changeable(const weir_task *task)
+{
+        struct weir__pq_query *query = weir__pq_query_of(task);
+
+        return query && query->kind == WEIR__PQ_STATEMENT && !query->task ? query : NULL;
+}
+
+static int
+fail(struct weir__pq_query *query, int fault)
+{
+        if (!query->fault)
+                query->fault = fault;
+        return fault;
+}
+
+static int
+grow(struct weir__pq_query *query)
+{
+        int room = query->room ? 2 * query->room : 4;
+        char **values = realloc(query->values, (size_t)room * sizeof *values);
+
+        query->values = values ? values : query->values;
+        Oid *types = realloc(query->types, (size_t)room * sizeof *types);
+        query->types = types ? types : query->types;
+        int *sizes = realloc(query->sizes, (size_t)room * sizeof *sizes);
+        query->sizes = sizes ? sizes : query->sizes;
+        int *formats = realloc(query->formats, (size_t)room * sizeof *formats);
+        query->formats = formats ? formats : query->formats;
+        if (!values || !types || !sizes || !formats)
+                return -ENOMEM;
+        query->room = room;
+        return 0;
+}
+
+/* `data` NULL: SQL's NULL. */
+static int
+add(weir_task *task, Oid type, int format, const void *data, size_t size)
+{
+        struct weir__pq_query *query = changeable(task);
+
+        if (!query)
+                return -EINVAL;
+        if (query->count == MAX_PARAMETERS || size > INT32_MAX - 1)
+                return fail(query, -EINVAL);
+        if (query->count == query->room && grow(query) != 0)
+                return fail(query, -ENOMEM);
+        char *value = data ? malloc(size + 1) : NULL;
+        if (data && !value)
+                return fail(query, -ENOMEM);
+        if (value) {
+                memcpy(value, data, size);
+                value[size] = '\0';
+        }
+        query->values[query->count] = value;
+        query->types[query->count] = type;
+        query->sizes[query->count] = (int)size;
+        query->formats[query->count] = format;
+        query->count++;
+        return 0;
+}
+
+int
+weir_pq_add_text(weir_task *query, const char *value)
+{
+        return add(query, 0, 0, value, value ? strlen(value) : 0);
+}
+
+int
+weir_pq_add_int(weir_task *query, int64_t value)
+{
+        char text[24];
+
+        return add(query, 0, 0, text, (size_t)snprintf(text, sizeof text, "%lld", (long long)value));
+}
+
+int
+weir_pq_add_binary(weir_task *query, unsigned type, const void *data, size_t size)
+{
+        struct weir__pq_query *self = changeable(query);
+
+        if (self && !data && size > 0)
+                return fail(self, -EINVAL);
+        return add(query, type, 1, data, size);
+}
+
+int
+weir_pq_set_prepared(weir_task *query)
+{
+        struct weir__pq_query *self = changeable(query);
+
+        if (!self)
+                return -EINVAL;
+        self->is_prepared = true;
+        return 0;
+}
+
+int
+weir_pq_set_binary(weir_task *query)
+{
+        struct weir__pq_query *self = changeable(query);
+
+        if (!self)
+                return -EINVAL;
+        self->is_binary = true;
+        return 0;
+}
+
+int
+weir_pq_set_limit(weir_task *query, weir_nsec limit)
+{
+        struct weir__pq_query *self = weir__pq_query_of(query);
+
+        if (!self || self->task || limit <= 0)
+                return -EINVAL;
+        self->limit = limit;
+        return 0;
+}
+
+/* -- results -- */
+
+static const struct weir__pq_outcome *
+outcome_of(const weir_task *task)
+{
+        return weir__pq_query_of(task) ? weir_promise_value(task) : NULL;
+}
+
+/* NULL: there is none. */
+static const PGresult *
+result_of(const weir_task *task)
+{
+        const struct weir__pq_outcome *outcome = outcome_of(task);
+
+        return outcome ? outcome->result : NULL;
+}
+
+size_t
+weir_pq_rows(const weir_task *query)
+{
+        return (size_t)PQntuples(result_of(query));
+}
+
+size_t
+weir_pq_columns(const weir_task *query)
+{
+        return (size_t)PQnfields(result_of(query));
+}
+
+uint64_t
+weir_pq_affected(const weir_task *query)
+{
+        const PGresult *result = result_of(query);
+
+        return result ? strtoull(PQcmdTuples((PGresult *)result), NULL, 10) : 0;
+}
+
+const char *
+weir_pq_name(const weir_task *query, size_t column)
+{
+        return column < weir_pq_columns(query) ? PQfname(result_of(query), (int)column) : NULL;
+}
+
+int
+weir_pq_column(const weir_task *query, const char *name)
+{
+        size_t count = weir_pq_columns(query);
+
+        if (!weir__pq_query_of(query) || !name)
+                return -EINVAL;
+        for (size_t i = 0; i < count; i++)
+                if (strcmp(PQfname(result_of(query), (int)i), name) == 0)
+                        return (int)i;
+        return -ENOENT;
+}
+
+unsigned
+weir_pq_type(const weir_task *query, size_t column)
+{
+        return column < weir_pq_columns(query) ? PQftype(result_of(query), (int)column) : 0;
+}
+
+const char *
+weir_pq_value(const weir_task *query, size_t row, size_t column, size_t *size)
+{
+        const PGresult *result = result_of(query);
+        bool is_there = row < weir_pq_rows(query) && column < weir_pq_columns(query) &&
+                        !PQgetisnull(result, (int)row, (int)column);
+
+        if (size)
+                *size = is_there ? (size_t)PQgetlength(result, (int)row, (int)column) : 0;
+        return is_there ? PQgetvalue(result, (int)row, (int)column) : NULL;
+}
+
+static int
+int_of_binary(const char *value, size_t size, int64_t *ret_value)
+{
+        uint64_t bits = 0;
+
+        if (size != 2 && size != 4 && size != 8)
+                return -EINVAL;
+        for (size_t i = 0; i < size; i++)
+                bits = bits << 8 | (unsigned char)value[i];
+        *ret_value = size == 2 ? (int16_t)bits : size == 4 ? (int32_t)bits : (int64_t)bits;
+        return 0;
+}
+
+static int
+int_of_text(const char *value, int64_t *ret_value)
+{
+        char *end;
+        int before = errno;
+
+        errno = 0;
+        long long number = strtoll(value, &end, 10);
+        int failed = end == value || *end ? -EINVAL : errno == ERANGE ? -ERANGE : 0;
+        errno = before;
+        if (!failed)
+                *ret_value = number;
+        return failed;
+}
+
+int
+weir_pq_int(const weir_task *query, size_t row, size_t column, int64_t *ret_value)
+{
+        size_t size;
+        const char *value = weir_pq_value(query, row, column, &size);
+
+        if (!value)
+                return -ENOENT;
+        return PQfformat(result_of(query), (int)column) == 1 ? int_of_binary(value, size, ret_value)
+                                                             : int_of_text(value, ret_value);
+}
+
+/* -- failures -- */
+
+const char *
+weir_pq_field(const weir_task *query, int letter)
+{
+        const PGresult *result = result_of(query);
+
+        return result ? PQresultErrorField(result, letter) : NULL;
+}
+
+const char *
+weir_pq_sqlstate(const weir_task *query)
+{
+        const char *code = weir_pq_field(query, PG_DIAG_SQLSTATE);
+
+        return code ? code : "";
+}
+
+const char *
+weir_pq_problem(const weir_task *query)
+{
+        const struct weir__pq_query *self = weir__pq_query_of(query);
+        const struct weir__pq_outcome *outcome = outcome_of(query);
+        int status = weir_task_status(query);
+
+        if (!self || !status)
+                return NULL;
+        if (outcome && outcome->problem)
+                return outcome->problem;
+        return !outcome && self->late ? self->late : weir_strerror(status);
+}

@@ -1,0 +1,228 @@
+/* weir/pq.h: PostgreSQL as tasks.  The library libweir-pq.
+ *
+ *     weir_pq *pool = weir_pq_new("postgresql:///orders", NULL);
+ *     weir_task *query = weir_pq_query_new(pool, "SELECT name FROM people WHERE id = $1", show, NULL);
+ *
+ *     weir_pq_add_int(query, 17);
+ *     weir_task_start(query);
+ *
+ *     static void
+ *     show(weir_task *query, void *context)
+ *     {
+ *             if (weir_task_status(query) != 0)
+ *                     puts(weir_pq_problem(query));
+ *             for (size_t row = 0; row < weir_pq_rows(query); row++)
+ *                     puts(weir_pq_value(query, row, 0, NULL));
+ *     }
+ *
+ * A pool has connections to one database.  A query takes one that is free, waits for one behind the
+ * queries that came before, or has one made.  No thread waits for the server. */
+#ifndef WEIR_PQ_H
+#define WEIR_PQ_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include <weir/channel.h>
+#include <weir/series.h>
+#include <weir/task.h>
+#include <weir/time.h>
+
+WEIR_BEGIN
+
+/* -- pools -- */
+
+/* A pool of connections to a database.  The handle of a transaction is one, too: of one connection. */
+typedef struct weir_pq weir_pq;
+
+/* Begins with WEIR_PQ_CONFIG_DEFAULT.  0 in a field means its default; WEIR_FOREVER means no limit.
+ * Texts are copied. */
+struct weir_pq_config {
+        size_t size;              /* of this struct; set by WEIR_PQ_CONFIG_DEFAULT */
+        const char *name;         /* of the pool, for people: in dumps, messages and metrics; default: the database's */
+        unsigned connections;     /* at most; default: 10 */
+        unsigned pipeline;        /* queries on one connection at once; default: 1, and no pipeline */
+        unsigned statements;      /* prepared ones that a connection keeps; default: 256 */
+        unsigned reserved;        /* 0 */
+        weir_nsec connect_limit;  /* until a connection can be used: names, TCP, TLS and log-in; default: 10 s */
+        weir_nsec limit;          /* of a query, from its start, waits included; default: none */
+        weir_nsec idle_limit;     /* a connection that is unused for so long is closed; default: 60 s */
+        weir_nsec age_limit;      /* one that is older is closed when it is free; default: 1 hour */
+        weir_nsec clean_limit;    /* until a connection whose query was cancelled is free; then it is closed; default: 5 s */
+        weir_nsec check_after;    /* one that was unused for longer is looked at before it is used; default: 500 ms */
+};
+
+/* The initializer of a config. */
+#ifdef __cplusplus
+#define WEIR_PQ_CONFIG_DEFAULT {sizeof(struct weir_pq_config), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}
+#else
+#define WEIR_PQ_CONFIG_DEFAULT {.size = sizeof(struct weir_pq_config)}
+#endif
+
+/* Makes a pool.  `conninfo` is a URL or a list of keywords, as libpq takes them: "postgresql://host/db",
+ * "host=/run/postgresql dbname=orders".  NULL and "" are what the environment says (PGHOST and so on).
+ * NULL as config is the default.  It connects when there is a query.
+ *
+ * The library looks names of hosts up itself (weir/resolve.h).  Without a setting of their own it sets
+ * application_name to the name of the program, gssencmode to disable, which could wait for a server of
+ * Kerberos, and tcp_user_timeout to the connect limit.
+ *
+ * Owner:   the caller has a reference.
+ * Result:  NULL with errno EINVAL: a conninfo that cannot be read, or one with a service (the log says
+ *          why), or a config of a wrong size; ENOMEM; ECHILD in a forked child.
+ * Threads: any.  It works before the runtime has started. */
+WEIR_API weir_pq *weir_pq_new(const char *conninfo, const struct weir_pq_config *config);
+
+/* Takes and drops a reference.  Tasks have their own.  Without a reference the connections are closed.
+ * In a forked child they are not, and the memory stays: they are the parent's.  Both accept NULL.
+ *
+ * Threads: any.  Never blocks. */
+WEIR_API weir_pq *weir_pq_ref(weir_pq *pool);
+WEIR_API void weir_pq_unref(weir_pq *pool);
+
+/* Closes the pool.  Queries that wait for a connection end with -EPIPE, and so do those that are started
+ * later.  Queries that were sent, and transactions that have begun, go on to their end.  Accepts NULL.
+ *
+ * Threads: any.  Never blocks. */
+WEIR_API void weir_pq_close(weir_pq *pool);
+
+/* What a pool has and has done. */
+struct weir_pq_stats {
+        size_t size;          /* of this struct; set by the caller */
+        unsigned connections; /* that are open, or being made */
+        unsigned connecting;  /* of them */
+        unsigned idle;        /* of them */
+        unsigned busy;        /* of them: with queries, in a transaction, or being cleaned */
+        unsigned waiting;     /* queries and transactions that wait for a connection */
+        uint64_t queries;     /* that were sent */
+        uint64_t failed;      /* of them: by the server, by a limit or with the connection */
+        uint64_t cancelled;   /* of them: their flow was over first */
+        uint64_t connects;    /* connections that were made */
+        uint64_t refused;     /* attempts that made none */
+        uint64_t lost;        /* connections that broke */
+        weir_nsec waited;     /* by queries for connections, in all */
+};
+
+/* Result:  0; -EINVAL for NULL, or a wrong size.
+ * Threads: any.  The numbers are of one instant. */
+WEIR_API int weir_pq_stats(weir_pq *pool, struct weir_pq_stats *stats);
+
+/* -- queries -- */
+
+/* Makes a task of one statement, with parameters $1, $2 and so on.
+ *
+ * A cancel is decisive: until the callback begins it sees -ECANCELED, or -ETIMEDOUT at the deadline of its
+ * series.  The server is asked to cancel a statement that it has begun.  What the statement has done by then
+ * is unknown.  The connection is used again when the server has answered.
+ *
+ * A query whose connection breaks is not sent again, as the server may have executed it.  One that was not
+ * sent yet gets another connection.
+ *
+ * Owner:   the caller, until the task is consumed.  The text is copied.
+ * Result:  NULL when out of memory; every consumer accepts NULL.  The task's status:
+ *          0: the server has executed it;
+ *          -EINVAL: a NULL text, or a parameter that was refused; -ENOMEM, also for a NULL pool;
+ *          -EPIPE: the pool is closed, or the transaction is over;
+ *          -ETIMEDOUT: a limit has passed;
+ *          when no connection could be made: -ECONNREFUSED, -ENOENT: no such socket, name or database,
+ *            -EACCES: the server refuses the user, -ETIMEDOUT, -EHOSTUNREACH and others of connect(2);
+ *          -ECONNRESET: the connection broke, or the server has ended it; -EPROTO: the peer is no server;
+ *          a failure of the statement, by its SQLSTATE: -EEXIST (unique_violation, duplicate objects), -EAGAIN
+ *            (serialization_failure, deadlock_detected), -EBUSY (locks, too many connections), -EINTR
+ *            (somebody has cancelled it at the server, or statement_timeout), -ENOENT (an undefined
+ *            object), -EACCES (privileges), -EROFS (a read-only transaction), -ENOTRECOVERABLE (a transaction that
+ *            has failed before), -ENOSPC, -ERANGE, -ENOTSUP, -EINVAL (syntax, other constraints and
+ *            data), -EREMOTEIO (all others);
+ *          -ECANCELED, -ETIMEDOUT or -ESHUTDOWN if its series ended before.
+ * Threads: any. */
+WEIR_API weir_task *weir_pq_query_new(weir_pq *pool, const char *sql, weir_task_fn *done, void *context);
+
+/* Makes a task of several statements with ';' between them, and without parameters.  Unless the text says
+ * otherwise they are one transaction.  The results are those of the last statement.
+ *
+ * Owner, Result, Threads: as weir_pq_query_new. */
+WEIR_API weir_task *weir_pq_script_new(weir_pq *pool, const char *sql, weir_task_fn *done, void *context);
+
+/* Adds the next parameter: a text, NULL for SQL's NULL; an integer; or the binary form of a value of the
+ * type with that OID, such as 17 for bytea.  The server finds out the types of the first two.
+ *
+ * Owner:   the value is copied.
+ * Result:  0; -EINVAL: another task, one that was started, NULL data with a size, or more than 65535
+ *          parameters; -ENOMEM.  The task's status is the failure, too: so nobody has to look.
+ * Threads: before the task is consumed, as all functions that change a query. */
+WEIR_API int weir_pq_add_text(weir_task *query, const char *value);
+WEIR_API int weir_pq_add_int(weir_task *query, int64_t value);
+WEIR_API int weir_pq_add_binary(weir_task *query, unsigned type, const void *data, size_t size);
+
+/* Has the statement prepared once for each connection, and then executed by its number, which is cheaper
+ * for the server.  A connection knows a prepared statement by its text.
+ *
+ * Result:  0; -EINVAL for another task, or a script. */
+WEIR_API int weir_pq_set_prepared(weir_task *query);
+
+/* Has the values sent in the server's binary form.
+ *
+ * Result:  0; -EINVAL for another task, or a script. */
+WEIR_API int weir_pq_set_binary(weir_task *query);
+
+/* Sets the limit of this query, in place of that of the pool.
+ *
+ * Result:  0; -EINVAL for another task, or a limit of 0 or less.
+ * Units:   nanoseconds, from the start of the task. */
+WEIR_API int weir_pq_set_limit(weir_task *query, weir_nsec limit);
+
+/* -- results; inside the task's callback -- */
+
+/* How many rows and columns have come; 0 without success, and for another task. */
+WEIR_API size_t weir_pq_rows(const weir_task *query);
+WEIR_API size_t weir_pq_columns(const weir_task *query);
+
+/* How many rows the statement has inserted, changed, deleted, selected or copied; 0 for others. */
+WEIR_API uint64_t weir_pq_affected(const weir_task *query);
+
+/* The name of a column, the first being 0.
+ *
+ * Owner:   the task, as all texts of a query, until the callback returns.
+ * Result:  NULL: there is no such column. */
+WEIR_API const char *weir_pq_name(const weir_task *query, size_t column);
+
+/* The first column of that name.
+ *
+ * Result:  -ENOENT: there is none; -EINVAL for another task. */
+WEIR_API int weir_pq_column(const weir_task *query, const char *name);
+
+/* The OID of a column's type; 0: there is no such column. */
+WEIR_API unsigned weir_pq_type(const weir_task *query, size_t column);
+
+/* A value, followed by a NUL that is not counted.  `size` may be NULL.
+ *
+ * Owner:   the task.
+ * Result:  NULL and 0 bytes for SQL's NULL, and where there is no such row or column. */
+WEIR_API const char *weir_pq_value(const weir_task *query, size_t row, size_t column, size_t *size);
+
+/* The value as an integer, of a text or a binary int2, int4 or int8.
+ *
+ * Result:  0; or an error, and *ret_value is untouched: -ENOENT: SQL's NULL, or no such row or column; -EINVAL: it is no
+ *          integer; -ERANGE. */
+WEIR_API int weir_pq_int(const weir_task *query, size_t row, size_t column, int64_t *ret_value);
+
+/* The five characters by which the server says what has failed, such as "23505".
+ *
+ * Result:  ""; without a failure of the server. */
+WEIR_API const char *weir_pq_sqlstate(const weir_task *query);
+
+/* A field of the server's error by its letter in the protocol: 'D' the detail, 'H' a hint, 'n' the name of the
+ * constraint, 't' of the table.
+ *
+ * Result:  NULL when there is none.
+ * Source:  PostgreSQL's manual, "Error and Notice Message Fields". */
+WEIR_API const char *weir_pq_field(const weir_task *query, int letter);
+
+/* Why it has failed, for people: the server's or libpq's text, or where it was at a limit.
+ *
+ * Result:  NULL for another task, and if it has not failed. */
+WEIR_API const char *weir_pq_problem(const weir_task *query);
+
+WEIR_END
+
+#endif

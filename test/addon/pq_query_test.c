@@ -1,0 +1,595 @@
+/* test/addon/pq_query_test.c: queries: parameters, results, failures, limits, cancels and what becomes of their connections. */
+#include "test/addon/pq_server.h"
+
+/* What a callback has seen. */
+struct seen {
+        struct weir_test_latch latch;
+        _Atomic int calls;
+        int status;
+        size_t rows, columns;
+        uint64_t affected;
+        char value[64], sqlstate[8], problem[512], field[64];
+        int64_t number;
+        int number_failed;
+};
+
+static void
+see(weir_task *query, void *context)
+{
+        struct seen *seen = context;
+        const char *value = weir_pq_value(query, 0, 0, NULL), *problem = weir_pq_problem(query);
+        const char *field = weir_pq_field(query, 'n');
+
+        seen->status = weir_task_status(query);
+        seen->rows = weir_pq_rows(query);
+        seen->columns = weir_pq_columns(query);
+        seen->affected = weir_pq_affected(query);
+        seen->number_failed = weir_pq_int(query, 0, 0, &seen->number);
+        snprintf(seen->value, sizeof seen->value, "%s", value ? value : "NULL");
+        snprintf(seen->sqlstate, sizeof seen->sqlstate, "%s", weir_pq_sqlstate(query));
+        snprintf(seen->problem, sizeof seen->problem, "%s", problem ? problem : "");
+        snprintf(seen->field, sizeof seen->field, "%s", field ? field : "");
+        seen->calls++;
+        weir_test_latch_count_down(&seen->latch);
+}
+
+static struct seen
+fresh(void)
+{
+        struct seen seen = {.status = 1, .number = -1};
+
+        weir_test_latch_init(&seen.latch, 1);
+        return seen;
+}
+
+static weir_pq *
+pool_of(unsigned connections)
+{
+        struct weir_pq_config config = WEIR_PQ_CONFIG_DEFAULT;
+
+        config.connections = connections;
+        config.name = "test";
+        weir_pq *pool = weir_pq_new(server_conninfo(false), &config);
+        CU_ASSERT_PTR_NOT_NULL_FATAL(pool);
+        return pool;
+}
+
+static struct weir_pq_stats
+stats_of(weir_pq *pool)
+{
+        struct weir_pq_stats stats = {.size = sizeof stats};
+
+        CU_ASSERT_EQUAL(weir_pq_stats(pool, &stats), 0);
+        return stats;
+}
+
+static struct seen
+ask(weir_pq *pool, const char *sql)
+{
+        struct seen seen = fresh();
+        int status = weir_task_run(weir_pq_query_new(pool, sql, see, &seen));
+
+        CU_ASSERT_EQUAL(status, seen.status);
+        CU_ASSERT_EQUAL(seen.calls, 1);
+        return seen;
+}
+
+/* -- results -- */
+
+static void
+a_query_has_rows(void)
+{
+        weir_test_begin_real(2);
+        weir_pq *pool = pool_of(2);
+        struct seen seen = ask(pool, "SELECT 40 + n, 'x' AS word FROM generate_series(2, 4) AS n");
+        CU_ASSERT_EQUAL(seen.status, 0);
+        CU_ASSERT(seen.rows == 3 && seen.columns == 2 && seen.affected == 3);
+        CU_ASSERT_STRING_EQUAL(seen.value, "42");
+        CU_ASSERT(seen.number_failed == 0 && seen.number == 42);
+        CU_ASSERT_STRING_EQUAL(seen.problem, "");
+        CU_ASSERT_STRING_EQUAL(ask(pool, "SELECT NULL").value, "NULL");
+        CU_ASSERT_EQUAL(ask(pool, "SELECT NULL").number_failed, -ENOENT);
+        CU_ASSERT_EQUAL(ask(pool, "SELECT 'x'").number_failed, -EINVAL);
+        CU_ASSERT_EQUAL(ask(pool, "SELECT '99999999999999999999'").number_failed, -ERANGE);
+        CU_ASSERT_EQUAL(ask(pool, "").status, 0);
+        CU_ASSERT_EQUAL(stats_of(pool).connects, 1);
+        weir_pq_unref(pool);
+        weir_test_end();
+}
+
+static void
+note_columns(weir_task *query, void *context)
+{
+        const char *name = weir_pq_name(query, 1);
+
+        *(int *)context = name && strcmp(name, "b") == 0 && weir_pq_column(query, "b") == 1 &&
+                          weir_pq_column(query, "c") == -ENOENT && weir_pq_type(query, 0) == 23 && weir_pq_type(query, 1) == 25 &&
+                          weir_pq_type(query, 2) == 0 && !weir_pq_name(query, 2) && !weir_pq_value(query, 1, 0, NULL) &&
+                          !weir_pq_value(query, 0, 2, NULL);
+}
+
+static void
+columns_have_names_and_types(void)
+{
+        int is_right = 0;
+
+        weir_test_begin_real(1);
+        weir_pq *pool = pool_of(1);
+        CU_ASSERT_EQUAL(weir_task_run(weir_pq_query_new(pool, "SELECT 1::int AS a, 'x'::text AS b", note_columns, &is_right)), 0);
+        CU_ASSERT(is_right);
+        weir_pq_unref(pool);
+        weir_test_end();
+}
+
+static void
+parameters_are_texts_numbers_and_bytes(void)
+{
+        struct seen seen = fresh();
+
+        weir_test_begin_real(1);
+        weir_pq *pool = pool_of(1);
+        weir_task *query = weir_pq_query_new(pool, "SELECT concat_ws('|', $1::text, $2::bigint, encode($3, 'hex'), $4::text)",
+                                             see, &seen);
+        CU_ASSERT_EQUAL(weir_pq_add_text(query, "it's; \\ \"x\""), 0);
+        CU_ASSERT_EQUAL(weir_pq_add_int(query, INT64_MIN), 0);
+        CU_ASSERT_EQUAL(weir_pq_add_binary(query, 17, "a\0b", 3), 0);
+        CU_ASSERT_EQUAL(weir_pq_add_text(query, NULL), 0);
+        CU_ASSERT_EQUAL(weir_task_run(query), 0);
+        CU_ASSERT_STRING_EQUAL(seen.value, "it's; \\ \"x\"|-9223372036854775808|610062");
+        seen = fresh();
+        query = weir_pq_query_new(pool, "SELECT $1 + 1::bigint", see, &seen);
+        weir_pq_add_int(query, 41);
+        CU_ASSERT_EQUAL(weir_pq_set_binary(query), 0);
+        CU_ASSERT_EQUAL(weir_task_run(query), 0);
+        CU_ASSERT(seen.number_failed == 0 && seen.number == 42);
+        weir_pq_unref(pool);
+        weir_test_end();
+}
+
+static void
+many_parameters_go_too(void)
+{
+        char sql[40000] = "SELECT 0";
+        struct seen seen = fresh();
+        size_t used = strlen(sql);
+
+        weir_test_begin_real(1);
+        weir_pq *pool = pool_of(1);
+        for (int i = 1; i <= 1000; i++)
+                used += (size_t)sprintf(sql + used, " + $%d::int", i);
+        weir_task *query = weir_pq_query_new(pool, sql, see, &seen);
+        for (int i = 1; i <= 1000; i++)
+                weir_pq_add_int(query, i);
+        CU_ASSERT_EQUAL(weir_task_run(query), 0);
+        CU_ASSERT_EQUAL(seen.number, 500500);
+        weir_pq_unref(pool);
+        weir_test_end();
+}
+
+static void
+a_script_has_several_statements(void)
+{
+        struct seen seen = fresh();
+
+        weir_test_begin_real(1);
+        weir_pq *pool = pool_of(1);
+        CU_ASSERT_EQUAL(weir_task_run(weir_pq_script_new(pool,
+                                                         "CREATE TEMP TABLE t (a int); INSERT INTO t VALUES (1), (2); "
+                                                         "SELECT sum(a) FROM t",
+                                                         see, &seen)),
+                        0);
+        CU_ASSERT_STRING_EQUAL(seen.value, "3");
+        CU_ASSERT_EQUAL(ask(pool, "SELECT 1; SELECT 2").status, -EINVAL);
+        weir_pq_unref(pool);
+        weir_test_end();
+}
+
+/* -- failures -- */
+
+static void
+failures_have_a_status_by_class(void)
+{
+        static const struct {
+                const char *sql, *sqlstate;
+                int status;
+        } cases[] = {
+                {"SELECT", "", 0},
+                {"SELCT 1", "42601", -EINVAL},
+                {"SELECT 1/0", "22012", -EINVAL},
+                {"SELECT 1e10::int", "22003", -ERANGE},
+                {"SELECT * FROM nowhere", "42P01", -ENOENT},
+                {"SELECT nothing()", "42883", -ENOENT},
+                {"CREATE TABLE pg_catalog.pg_class (a int)", "42P07", -EEXIST},
+                {"DO $$ BEGIN RAISE unique_violation; END $$", "23505", -EEXIST},
+                {"DO $$ BEGIN RAISE serialization_failure; END $$", "40001", -EAGAIN},
+                {"DO $$ BEGIN RAISE deadlock_detected; END $$", "40P01", -EAGAIN},
+                {"DO $$ BEGIN RAISE lock_not_available; END $$", "55P03", -EBUSY},
+                {"DO $$ BEGIN RAISE disk_full; END $$", "53100", -ENOSPC},
+                {"DO $$ BEGIN RAISE read_only_sql_transaction; END $$", "25006", -EROFS},
+                {"DO $$ BEGIN RAISE insufficient_privilege; END $$", "42501", -EACCES},
+                {"DO $$ BEGIN RAISE feature_not_supported; END $$", "0A000", -ENOTSUP},
+                {"DO $$ BEGIN RAISE 'own words'; END $$", "P0001", -EREMOTEIO},
+        };
+
+        weir_test_begin_real(1);
+        weir_pq *pool = pool_of(1);
+        for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+                struct seen seen = ask(pool, cases[i].sql);
+
+                CU_ASSERT_EQUAL(seen.status, cases[i].status);
+                CU_ASSERT_STRING_EQUAL(seen.sqlstate, cases[i].sqlstate);
+                CU_ASSERT_EQUAL(strncmp(seen.problem, "ERROR:  ", 8) == 0, cases[i].status != 0);
+        }
+        CU_ASSERT_STRING_EQUAL(ask(pool, "DO $$ BEGIN RAISE 'own words'; END $$").problem,
+                               "ERROR:  own words\nCONTEXT:  PL/pgSQL function inline_code_block line 1 at RAISE");
+        CU_ASSERT_EQUAL(stats_of(pool).connects, 1);
+        weir_pq_unref(pool);
+        weir_test_end();
+}
+
+static void
+a_violation_names_its_constraint(void)
+{
+        weir_test_begin_real(1);
+        weir_pq *pool = pool_of(1);
+        CU_ASSERT_EQUAL(ask(pool, "CREATE TEMP TABLE people (id int CONSTRAINT one_id UNIQUE)").status, 0);
+        CU_ASSERT_EQUAL(ask(pool, "INSERT INTO people VALUES (1)").affected, 1);
+        struct seen seen = ask(pool, "INSERT INTO people VALUES (1)");
+        CU_ASSERT_EQUAL(seen.status, -EEXIST);
+        CU_ASSERT_STRING_EQUAL(seen.field, "one_id");
+        weir_pq_unref(pool);
+        weir_test_end();
+}
+
+static void
+bad_input_is_answered(void)
+{
+        struct weir_pq_config wrong = WEIR_PQ_CONFIG_DEFAULT, negative = WEIR_PQ_CONFIG_DEFAULT;
+
+        weir_test_begin_real(1);
+        weir_log_set(NULL, NULL);
+        wrong.size--;
+        negative.limit = -1;
+        CU_ASSERT_PTR_NULL(weir_pq_new("", &wrong));
+        CU_ASSERT_EQUAL(errno, EINVAL);
+        CU_ASSERT_PTR_NULL(weir_pq_new("", &negative));
+        CU_ASSERT_PTR_NULL(weir_pq_new("nonsense", NULL));
+        CU_ASSERT_EQUAL(errno, EINVAL);
+        CU_ASSERT_PTR_NULL(weir_pq_new("service=x", NULL));
+        CU_ASSERT_PTR_NULL(weir_pq_new("postgresql://[", NULL));
+        weir_pq *pool = pool_of(1);
+        weir_task *timer = weir_timer_new(1, NULL, NULL), *script = weir_pq_script_new(pool, "SELECT 1", NULL, NULL);
+        CU_ASSERT_EQUAL(weir_pq_add_text(timer, "x"), -EINVAL);
+        CU_ASSERT_EQUAL(weir_pq_add_text(script, "x"), -EINVAL);
+        CU_ASSERT_EQUAL(weir_pq_set_prepared(script), -EINVAL);
+        CU_ASSERT_EQUAL(weir_pq_set_binary(NULL), -EINVAL);
+        CU_ASSERT_EQUAL(weir_pq_set_limit(timer, 1), -EINVAL);
+        CU_ASSERT_EQUAL(weir_pq_set_limit(script, 0), -EINVAL);
+        CU_ASSERT(weir_pq_rows(timer) == 0 && weir_pq_columns(NULL) == 0 && !weir_pq_value(timer, 0, 0, NULL));
+        CU_ASSERT(!weir_pq_problem(timer) && *weir_pq_sqlstate(timer) == '\0' && weir_pq_column(timer, "x") == -EINVAL);
+        weir_task_dismiss(timer);
+        weir_task_dismiss(script);
+        CU_ASSERT_EQUAL(ask(pool, NULL).status, -EINVAL);
+        CU_ASSERT_EQUAL(ask(NULL, "SELECT 1").status, -ENOMEM);
+        weir_task *query = weir_pq_query_new(pool, "SELECT 1", NULL, NULL);
+        CU_ASSERT_EQUAL(weir_pq_add_binary(query, 17, NULL, 1), -EINVAL);
+        CU_ASSERT_EQUAL(weir_task_run(query), -EINVAL);
+        CU_ASSERT_EQUAL(weir_pq_stats(NULL, NULL), -EINVAL);
+        weir_pq_unref(NULL);
+        weir_pq_close(NULL);
+        CU_ASSERT_PTR_NULL(weir_pq_ref(NULL));
+        weir_pq_unref(pool);
+        weir_test_end();
+}
+
+/* -- the pool -- */
+
+static void
+queries_wait_in_order(void)
+{
+        enum { COUNT = 200 };
+        static struct weir_test_record records[COUNT];
+        _Atomic unsigned counter = 0;
+
+        weir_test_begin_real(2);
+        weir_pq *pool = pool_of(1);
+        memset(records, 0, sizeof records);
+        for (unsigned i = 0; i < COUNT; i++) {
+                records[i].counter = &counter;
+                weir_task_start(weir_test_recorded(weir_pq_query_new(pool, "SELECT 1", weir_test_done, &records[i])));
+        }
+        for (unsigned i = 0; i < COUNT; i++)
+                weir_test_wait_freed(&records[i]);
+        unsigned wrong = 0; /* two callbacks of two workers may be one before the other */
+        for (unsigned i = 0; i < COUNT; i++)
+                wrong += records[i].status != 0 || records[i].order + 4 < i || records[i].order > i + 4;
+        CU_ASSERT_EQUAL(wrong, 0);
+        CU_ASSERT_EQUAL(stats_of(pool).connects, 1);
+        CU_ASSERT_EQUAL(stats_of(pool).queries, COUNT);
+        weir_pq_unref(pool);
+        weir_test_end();
+}
+
+static void
+there_are_no_more_connections_than_allowed(void)
+{
+        enum { COUNT = 50 };
+        static struct weir_test_record records[COUNT];
+
+        weir_test_begin_real(2);
+        weir_pq *pool = pool_of(3);
+        memset(records, 0, sizeof records);
+        for (unsigned i = 0; i < COUNT; i++)
+                weir_task_start(
+                        weir_test_recorded(weir_pq_query_new(pool, "SELECT pg_sleep(0.002)", weir_test_done, &records[i])));
+        CU_ASSERT_EQUAL(server_ask("SELECT count(*) > 3 FROM pg_stat_activity WHERE application_name = 'pq_query_test'")[0], 'f');
+        for (unsigned i = 0; i < COUNT; i++)
+                weir_test_wait_freed(&records[i]);
+        struct weir_pq_stats stats = stats_of(pool);
+        CU_ASSERT(stats.connections <= 3 && stats.idle == stats.connections && stats.waiting == 0 && stats.busy == 0);
+        CU_ASSERT(stats.connects == stats.connections);
+        weir_pq_unref(pool);
+        weir_test_end();
+}
+
+static void
+close_ends_those_that_wait(void)
+{
+        struct seen slow = fresh(), waiting = fresh();
+
+        weir_test_begin_real(2);
+        weir_pq *pool = pool_of(1);
+        weir_task_start(weir_pq_query_new(pool, "SELECT pg_sleep(0.2)", see, &slow));
+        WEIR_TEST_EVENTUALLY(stats_of(pool).busy == 1);
+        weir_task_start(weir_pq_query_new(pool, "SELECT 1", see, &waiting));
+        weir_pq_close(pool);
+        weir_test_latch_wait(&waiting.latch);
+        CU_ASSERT_EQUAL(waiting.status, -EPIPE);
+        CU_ASSERT_STRING_EQUAL(waiting.problem, "the pool is closed");
+        CU_ASSERT_EQUAL(ask(pool, "SELECT 1").status, -EPIPE);
+        weir_test_latch_wait(&slow.latch);
+        CU_ASSERT_EQUAL(slow.status, 0);
+        WEIR_TEST_EVENTUALLY(stats_of(pool).connections == 0);
+        weir_pq_unref(pool);
+        weir_test_end();
+}
+
+static void
+idle_connections_are_closed(void)
+{
+        struct weir_pq_config config = WEIR_PQ_CONFIG_DEFAULT;
+
+        weir_test_begin_real(1);
+        config.idle_limit = WEIR_MSEC(50);
+        weir_pq *pool = weir_pq_new(server_conninfo(true), &config);
+        CU_ASSERT_EQUAL(ask(pool, "SELECT 1").status, 0);
+        WEIR_TEST_EVENTUALLY(stats_of(pool).connections == 0);
+        CU_ASSERT_EQUAL(stats_of(pool).lost, 0);
+        CU_ASSERT_EQUAL(ask(pool, "SELECT 1").status, 0);
+        weir_pq_unref(pool);
+        weir_test_end();
+}
+
+static void
+a_pool_outlives_the_runtime(void)
+{
+        weir_test_begin_real(1);
+        weir_pq *pool = pool_of(1);
+        CU_ASSERT_EQUAL(ask(pool, "SELECT 1").status, 0);
+        weir_test_end();
+        CU_ASSERT_EQUAL(stats_of(pool).connections, 0);
+        weir_test_begin_real(1);
+        CU_ASSERT_EQUAL(ask(pool, "SELECT 1").status, 0);
+        weir_pq_unref(pool);
+        weir_test_end();
+}
+
+/* -- cancels and limits -- */
+
+static weir_series *
+series_of(weir_task *task)
+{
+        weir_series *series = weir_series_ref(weir_series_new(NULL, NULL));
+
+        weir_series_push(series, task);
+        return series;
+}
+
+static void
+a_cancel_is_decisive_and_the_connection_stays(void)
+{
+        struct seen seen = fresh();
+
+        weir_test_begin_real(2);
+        weir_pq *pool = pool_of(1);
+        weir_series *series = series_of(weir_pq_query_new(pool, "SELECT pg_sleep(600)", see, &seen));
+        weir_series_start(series);
+        WEIR_TEST_EVENTUALLY(server_ask("SELECT count(*) FROM pg_stat_activity WHERE query = 'SELECT pg_sleep(600)' "
+                                        "AND state = 'active'")[0] == '1');
+        weir_series_cancel(series);
+        weir_series_unref(series);
+        weir_test_latch_wait(&seen.latch);
+        CU_ASSERT_EQUAL(seen.status, -ECANCELED);
+        CU_ASSERT_STRING_EQUAL(seen.problem, "cancelled while the server executed it (pool test)");
+        CU_ASSERT_EQUAL(ask(pool, "SELECT 1").status, 0);
+        CU_ASSERT_EQUAL(stats_of(pool).connects, 1);
+        CU_ASSERT_EQUAL(stats_of(pool).cancelled, 1);
+        weir_pq_unref(pool);
+        weir_test_end();
+}
+
+static void
+one_that_waits_leaves(void)
+{
+        struct seen slow = fresh(), waiting = fresh(), last = fresh();
+
+        weir_test_begin_real(2);
+        weir_pq *pool = pool_of(1);
+        weir_task_start(weir_pq_query_new(pool, "SELECT pg_sleep(0.3)", see, &slow));
+        WEIR_TEST_EVENTUALLY(stats_of(pool).busy == 1);
+        weir_series *series = series_of(weir_pq_query_new(pool, "SELECT 1", see, &waiting));
+        weir_series_set_deadline(series, WEIR_MSEC(20));
+        weir_series_start(series);
+        weir_task_start(weir_pq_query_new(pool, "SELECT 2", see, &last));
+        weir_test_latch_wait(&waiting.latch);
+        CU_ASSERT_EQUAL(waiting.status, -ETIMEDOUT);
+        CU_ASSERT_STRING_EQUAL(waiting.problem,
+                               "too late while it waited for a connection (pool test, 1 busy, 0 being made, 2 wait)");
+        weir_series_unref(series);
+        weir_test_latch_wait(&last.latch);
+        CU_ASSERT_EQUAL(slow.status, 0);
+        CU_ASSERT_EQUAL(last.status, 0);
+        CU_ASSERT_EQUAL(stats_of(pool).queries, 2);
+        weir_pq_unref(pool);
+        weir_test_end();
+}
+
+static void
+a_limit_ends_a_query(void)
+{
+        struct seen running = fresh(), waiting = fresh();
+
+        weir_test_begin_real(2);
+        weir_pq *pool = pool_of(1);
+        weir_task *query = weir_pq_query_new(pool, "SELECT pg_sleep(600)", see, &running);
+        CU_ASSERT_EQUAL(weir_pq_set_limit(query, WEIR_MSEC(100)), 0);
+        weir_task_start(query);
+        query = weir_pq_query_new(pool, "SELECT 1", see, &waiting);
+        weir_pq_set_limit(query, WEIR_MSEC(10));
+        weir_task_start(query);
+        weir_test_latch_wait(&running.latch);
+        weir_test_latch_wait(&waiting.latch);
+        CU_ASSERT_EQUAL(running.status, -ETIMEDOUT);
+        CU_ASSERT_EQUAL(waiting.status, -ETIMEDOUT);
+        CU_ASSERT_EQUAL(ask(pool, "SELECT 1").status, 0);
+        CU_ASSERT_EQUAL(stats_of(pool).connects, 1);
+        weir_pq_unref(pool);
+        weir_test_end();
+}
+
+static void
+somebody_else_cancels_at_the_server(void)
+{
+        struct seen seen = fresh();
+
+        weir_test_begin_real(2);
+        weir_pq *pool = pool_of(1);
+        weir_task_start(weir_pq_query_new(pool, "SELECT pg_sleep(601)", see, &seen));
+        WEIR_TEST_EVENTUALLY(server_ask("SELECT count(pg_cancel_backend(pid)) FROM pg_stat_activity WHERE "
+                                        "query = 'SELECT pg_sleep(601)' AND state = 'active'")[0] == '1');
+        weir_test_latch_wait(&seen.latch);
+        CU_ASSERT_EQUAL(seen.status, -EINTR);
+        CU_ASSERT_STRING_EQUAL(seen.sqlstate, "57014");
+        weir_pq_unref(pool);
+        weir_test_end();
+}
+
+static void
+a_transaction_that_is_left_open_is_rolled_back(void)
+{
+        weir_test_begin_real(1);
+        weir_pq *pool = pool_of(1);
+        CU_ASSERT_EQUAL(ask(pool, "CREATE TEMP TABLE left_open (a int)").status, 0);
+        CU_ASSERT_EQUAL(ask(pool, "BEGIN").status, 0);
+        CU_ASSERT_EQUAL(ask(pool, "INSERT INTO left_open VALUES (1)").status, 0);
+        CU_ASSERT_STRING_EQUAL(ask(pool, "SELECT count(*) FROM left_open").value, "1"); /* the BEGIN was rolled back */
+        CU_ASSERT_EQUAL(stats_of(pool).connects, 1);
+        weir_pq_unref(pool);
+        weir_test_end();
+}
+
+/* -- prepared statements -- */
+
+static struct seen
+ask_prepared(weir_pq *pool, const char *sql, int64_t parameter)
+{
+        struct seen seen = fresh();
+        weir_task *query = weir_pq_query_new(pool, sql, see, &seen);
+
+        if (parameter >= 0)
+                weir_pq_add_int(query, parameter);
+        weir_pq_set_prepared(query);
+        weir_task_run(query);
+        return seen;
+}
+
+static void
+statements_are_prepared_once(void)
+{
+        weir_test_begin_real(1);
+        weir_pq *pool = pool_of(1);
+        for (int i = 0; i < 10; i++)
+                CU_ASSERT_EQUAL(ask_prepared(pool, "SELECT $1::int * 2", i).number, 2 * i);
+        CU_ASSERT_EQUAL(ask_prepared(pool, "SELCT $1", 1).status, -EINVAL);
+        CU_ASSERT_EQUAL(ask_prepared(pool, "SELCT $1", 1).status, -EINVAL);
+        CU_ASSERT_STRING_EQUAL(ask(pool, "SELECT count(*) FROM pg_prepared_statements").value, "1");
+        weir_pq_unref(pool);
+        weir_test_end();
+}
+
+static void
+statements_that_the_server_has_forgotten_are_prepared_anew(void)
+{
+        weir_test_begin_real(1);
+        weir_pq *pool = pool_of(1);
+        CU_ASSERT_EQUAL(ask_prepared(pool, "SELECT $1::int", 5).number, 5);
+        CU_ASSERT_EQUAL(ask(pool, "DEALLOCATE ALL").status, 0);
+        CU_ASSERT_EQUAL(ask_prepared(pool, "SELECT $1::int", 6).number, 6);
+        CU_ASSERT_EQUAL(ask(pool, "CREATE TEMP TABLE changing (a int)").status, 0);
+        CU_ASSERT_EQUAL(ask(pool, "INSERT INTO changing VALUES (7)").status, 0);
+        CU_ASSERT_EQUAL(ask_prepared(pool, "SELECT * FROM changing", -1).columns, 1);
+        CU_ASSERT_EQUAL(ask(pool, "ALTER TABLE changing ADD b int").status, 0);
+        CU_ASSERT_EQUAL(ask_prepared(pool, "SELECT * FROM changing", -1).columns, 2);
+        CU_ASSERT_EQUAL(stats_of(pool).connects, 1);
+        weir_pq_unref(pool);
+        weir_test_end();
+}
+
+static void
+no_more_statements_are_kept_than_allowed(void)
+{
+        struct weir_pq_config config = WEIR_PQ_CONFIG_DEFAULT;
+        char sql[64];
+
+        weir_test_begin_real(1);
+        config.statements = 5;
+        config.connections = 1;
+        weir_pq *pool = weir_pq_new(server_conninfo(false), &config);
+        for (int i = 0; i < 23; i++) {
+                snprintf(sql, sizeof sql, "SELECT $1::int + %d", i);
+                CU_ASSERT_EQUAL(ask_prepared(pool, sql, i).number, 2 * i);
+        }
+        CU_ASSERT_STRING_EQUAL(ask(pool, "SELECT count(*) FROM pg_prepared_statements").value, "3");
+        weir_pq_unref(pool);
+        weir_test_end();
+}
+
+int
+main(void)
+{
+        static const struct weir_test tests[] = {
+                WEIR_TEST(a_query_has_rows),
+                WEIR_TEST(columns_have_names_and_types),
+                WEIR_TEST(parameters_are_texts_numbers_and_bytes),
+                WEIR_TEST(many_parameters_go_too),
+                WEIR_TEST(a_script_has_several_statements),
+                WEIR_TEST(failures_have_a_status_by_class),
+                WEIR_TEST(a_violation_names_its_constraint),
+                WEIR_TEST(bad_input_is_answered),
+                WEIR_TEST(queries_wait_in_order),
+                WEIR_TEST(there_are_no_more_connections_than_allowed),
+                WEIR_TEST(close_ends_those_that_wait),
+                WEIR_TEST(idle_connections_are_closed),
+                WEIR_TEST(a_pool_outlives_the_runtime),
+                WEIR_TEST(a_cancel_is_decisive_and_the_connection_stays),
+                WEIR_TEST(one_that_waits_leaves),
+                WEIR_TEST(a_limit_ends_a_query),
+                WEIR_TEST(somebody_else_cancels_at_the_server),
+                WEIR_TEST(a_transaction_that_is_left_open_is_rolled_back),
+                WEIR_TEST(statements_are_prepared_once),
+                WEIR_TEST(statements_that_the_server_has_forgotten_are_prepared_anew),
+                WEIR_TEST(no_more_statements_are_kept_than_allowed),
+        };
+
+        return server_main("pq_query", tests, sizeof tests / sizeof *tests);
+}
