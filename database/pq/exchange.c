@@ -316,13 +316,17 @@ take_result(struct weir__pq_link *link, PGresult *result, struct weir__pq_after 
         }
 }
 
-/* What has come and can be had without waiting. */
+/* What has come and can be had without waiting.  In a pipeline a NULL is between two results, and many stand for a connection
+ * that broke. */
 static void
 receive(struct weir__pq_link *link, struct weir__pq_after *after)
 {
-        while (link->state == WEIR__PQ_READY && (link->first || link->is_cleaning) && !PQisBusy(link->connection)) {
+        unsigned nulls = 0;
+
+        while (link->state == WEIR__PQ_READY && (link->first || link->is_cleaning) && nulls < 2 && !PQisBusy(link->connection)) {
                 PGresult *result = PQgetResult(link->connection);
 
+                nulls = result ? 0 : nulls + 1;
                 if (!link->is_cleaning && result)
                         take_result(link, result, after);
                 else if (result)

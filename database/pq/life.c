@@ -195,7 +195,7 @@ static struct weir__pq_link *
 find_needless(const weir_pq *pool)
 {
         for (struct weir__pq_link *link = pool->links; link; link = link->next)
-                if (link->is_idle || link->deadline != WEIR_FOREVER)
+                if (link->is_idle || link->is_connecting || link->deadline != WEIR_FOREVER)
                         return weir__pq_link_ref(link);
         return NULL;
 }

@@ -440,6 +440,7 @@ weir__pq_link_is_ready(struct weir__pq_link *link)
         weir_pq *pool = link->pool;
 
         pthread_mutex_lock(&pool->lock);
+        link->is_connecting = false;
         pool->connecting--;
         pool->stats.connects++;
         pool->pause = 0;
@@ -464,6 +465,7 @@ make_link(weir_pq *pool, weir_nsec now, struct weir__pq_after *after)
                 return NULL;
         }
         link->made = now;
+        link->is_connecting = true;
         link->deadline = later(now, pool->config.connect_limit);
         link->next = pool->links;
         if (link->next)

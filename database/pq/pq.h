@@ -256,7 +256,8 @@ struct weir__pq_link {
 
         /* Guarded by the pool's lock. */
         struct weir__pq_link *next, *previous, *next_idle;
-        bool is_idle, is_gone; /* gone: not in the pool's list any more */
+        bool is_connecting, is_idle;
+        bool is_gone;          /* not in the pool's list any more */
         weir_pq *holder;       /* the transaction that has it; NULL: none */
         unsigned in_flight;    /* queries */
         bool is_alone;         /* the query that it has can have none beside it */
