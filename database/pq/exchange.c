@@ -118,7 +118,11 @@ send_one(struct weir__pq_link *link, struct weir__pq_query *query, struct weir__
                 weir__pq_requeue(query, after);
                 return;
         }
-        if (!weir__pq_is_wanted(query)) {
+        if (query->kind == WEIR__PQ_LEASE) {
+                weir__pq_finish(query, weir__pq_grant(query, link) ? 0 : -ECANCELED, NULL, after);
+                return;
+        }
+        if (query->is_commit ? !weir__pq_hold(query) : !weir__pq_is_wanted(query)) {
                 weir__pq_finish(query, -ECANCELED, NULL, after);
                 return;
         }

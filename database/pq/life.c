@@ -236,6 +236,10 @@ weir__pq_unref_user(weir_pq *pool)
 {
         if (!pool || atomic_fetch_sub_explicit(&pool->users, 1, memory_order_acq_rel) != 1 || pool->pid != getpid())
                 return;
+        if (pool->pool != pool) {
+                weir__pq_handle_free(pool);
+                return;
+        }
         close_pool(pool);
         pthread_mutex_lock(&pool->lock);
         if (pool->timer)

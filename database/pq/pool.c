@@ -16,6 +16,7 @@
 
 #define FIRST_PAUSE WEIR_MSEC(10) /* after an attempt to connect that failed behind another one */
 #define LAST_PAUSE  WEIR_SEC(1)
+#define HELD_LOOK   WEIR_SEC(1) /* between looks whether a COMMIT that was sent is cancelled */
 
 /* -- lists of queries; under the pool's lock -- */
 
@@ -164,7 +165,7 @@ assign(struct weir__pq_query *query, struct weir__pq_link *link)
         link->is_alone = query->kind != WEIR__PQ_STATEMENT || link->holder;
         link->in_flight++;
         weir__pq_enqueue(&pool->sent, query);
-        pool->stats.queries++;
+        pool->stats.queries += query->kind != WEIR__PQ_LEASE;
         pool->stats.waited += weir_now() - query->began;
         weir__pq_look_at(pool, query->deadline);
 }
@@ -235,8 +236,24 @@ weir__pq_finish(struct weir__pq_query *query, int status, const char *problem, s
         else if (status)
                 pool->stats.failed++;
         weir__pq_over(query, status, problem, after);
+        if (query->where != pool && !query->is_given_up)
+                weir__pq_handle_note(query->where, query->outcome.problem);
         unlock(pool);
         weir__pq_link_unref(link);
+}
+
+bool
+weir__pq_hold(struct weir__pq_query *query)
+{
+        weir_pq *pool = query->where->pool;
+
+        pthread_mutex_lock(&pool->lock);
+        bool is_wanted = !query->is_given_up && weir_promise_hold(query->task) == 0;
+        query->is_held = is_wanted;
+        query->deadline = later(weir_now(), HELD_LOOK);
+        weir__pq_look_at(pool, query->deadline);
+        pthread_mutex_unlock(&pool->lock);
+        return is_wanted;
 }
 
 void
@@ -246,7 +263,7 @@ weir__pq_requeue(struct weir__pq_query *query, struct weir__pq_after *after)
 
         pthread_mutex_lock(&pool->lock);
         weir__pq_dequeue(&pool->sent, query);
-        pool->stats.queries--;
+        pool->stats.queries -= query->kind != WEIR__PQ_LEASE;
         struct weir__pq_link *link = query->link;
         query->link = NULL;
         link->in_flight--;
@@ -283,6 +300,11 @@ place(struct weir__pq_query *query, struct weir__pq_after *after)
         bool is_within = where != pool;
         struct weir__pq_link *link = !is_within ? pool->idle : where->is_free ? where->leased : NULL;
 
+        if (is_within && where->is_lost) {
+                query->state = WEIR__PQ_OVER;
+                weir__pq_over(query, -ECONNRESET, "the connection of the transaction broke", after);
+                return NULL;
+        }
         if (is_within ? !where->leased : pool->is_closed) {
                 query->state = WEIR__PQ_OVER;
                 weir__pq_over(query, -EPIPE, is_within ? "the transaction is over" : "the pool is closed", after);
@@ -417,6 +439,9 @@ weir__pq_link_is_dead(struct weir__pq_link *link, bool was_ready, int status, co
 
         pthread_mutex_lock(&pool->lock);
         bool was_gone = link->is_gone;
+        if (link->holder)
+                weir__pq_handle_lost(link->holder, after);
+        link->holder = NULL;
         if (!was_gone) {
                 if (link->is_idle)
                         remove_idle(link);
@@ -519,6 +544,8 @@ find_late(weir_pq *pool, weir_nsec now, struct weir__pq_query **ret_query, struc
         for (struct weir__pq_query *query = pool->sent.first; query; query = query->next) {
                 if (query->is_given_up)
                         continue;
+                if (query->is_held && query->deadline <= now && weir_promise_cancelled(query->task) == 0)
+                        query->deadline = later(now, HELD_LOOK);
                 next = earlier(next, query->deadline);
                 if (query->deadline <= now) {
                         *ret_query = query;
@@ -544,12 +571,13 @@ static void
 end_late(weir_pq *pool, struct weir__pq_query *query)
 {
         struct weir__pq_after after = {0};
+        int status = query->is_held ? weir_promise_cancelled(query->task) : -ETIMEDOUT;
 
-        struct weir__pq_link *link = give_up(query, -ETIMEDOUT, &after);
+        struct weir__pq_link *link = give_up(query, status, &after);
         weir_task *task = link ? weir_promise_ref(query->task) : NULL;
         unlock(pool);
         if (link) {
-                weir_promise_end(task, -ETIMEDOUT);
+                weir_promise_end(task, status);
                 weir__pq_link_abandon(link, query);
                 weir_promise_unref(task);
                 weir__pq_link_unref(link);

@@ -98,6 +98,10 @@ struct weir__pq_query {
         bool was_repeated;             /* its plan was outdated */
         struct weir__pq_outcome outcome; /* then the task's value */
 
+        weir_pq *holder; /* of a LEASE: what gets the link.  Constant */
+        bool is_commit;  /* once it was sent, cancels wait for its end.  Constant */
+        bool is_held;    /* it was sent.  Guarded by the pool's lock */
+
         char *late; /* where it was when it was given up; written with `is_given_up`, then the callback's */
 };
 
@@ -151,6 +155,8 @@ struct weir_pq {
         /* Of a transaction; guarded by the pool's lock. */
         struct weir__pq_link *leased; /* with a reference; NULL: not yet, or not any more */
         bool is_free;                 /* the link has no query */
+        bool is_lost;                 /* the link broke */
+        char *problem;                /* of the first of its queries that has failed */
 
         /* For dumps, which take no lock. */
         _Atomic unsigned busy_now, waiting_now;
@@ -195,6 +201,27 @@ void weir__pq_requeue(struct weir__pq_query *query, struct weir__pq_after *after
 
 /* Makes as many links as waiting queries need.  No lock is held. */
 void weir__pq_make_links(weir_pq *pool);
+
+/* -- transactions -- */
+
+/* The handle of a transaction; NULL when out of memory. */
+weir_pq *weir__pq_handle_new(weir_pq *pool);
+void weir__pq_handle_free(weir_pq *handle);
+
+/* Keeps the first problem.  Under the pool's lock.  Accepts NULL. */
+void weir__pq_handle_note(weir_pq *handle, const char *problem);
+
+/* The link is now the holder's, unless nobody wants the lease any more.  Under its lock; takes the pool's. */
+bool weir__pq_grant(struct weir__pq_query *lease, struct weir__pq_link *link);
+
+/* The link is free again, and is cleaned.  No lock is held. */
+void weir__pq_release(weir_pq *handle);
+
+/* The link of a handle is dead.  Under the pool's lock. */
+void weir__pq_handle_lost(weir_pq *handle, struct weir__pq_after *after);
+
+/* COMMIT is about to be sent.  Returns whether it still should be.  Takes the pool's lock. */
+bool weir__pq_hold(struct weir__pq_query *query);
 
 /* -- conninfo -- */
 

@@ -223,6 +223,65 @@ WEIR_API const char *weir_pq_field(const weir_task *query, int letter);
  * Result:  NULL for another task, and if it has not failed. */
 WEIR_API const char *weir_pq_problem(const weir_task *query);
 
+/* -- transactions -- */
+
+/* Pushes the steps of a transaction: queries of `transaction`, which is in the place of a pool, and any other
+ * tasks.  The series fails with the first task that fails (weir_series_stop_on_failure).
+ *
+ * Threads: a worker.  With retries it is called anew for each attempt. */
+typedef void weir_pq_steps_fn(weir_pq *transaction, weir_series *series, void *context);
+
+/* Begins with WEIR_PQ_TRANSACTION_CONFIG_DEFAULT.  0 in a field means its default.  Texts are copied. */
+struct weir_pq_transaction_config {
+        size_t size;         /* of this struct; set by WEIR_PQ_TRANSACTION_CONFIG_DEFAULT */
+        const char *begin;   /* the first statement; default: "BEGIN".  "BEGIN ISOLATION LEVEL SERIALIZABLE", for example */
+        unsigned attempts;   /* all in all, if one ends with -EAGAIN: a serialization failure or a deadlock; default: 1 */
+        unsigned reserved;   /* 0 */
+        weir_nsec delay;     /* before the second attempt, at most; twice as long before each later one; default: 10 ms */
+};
+
+/* The initializer of such a config. */
+#ifdef __cplusplus
+#define WEIR_PQ_TRANSACTION_CONFIG_DEFAULT {sizeof(struct weir_pq_transaction_config), 0, 0, 0, 0}
+#else
+#define WEIR_PQ_TRANSACTION_CONFIG_DEFAULT {.size = sizeof(struct weir_pq_transaction_config)}
+#endif
+
+/* Makes a task of a transaction: BEGIN on a connection of its own, the steps, and COMMIT at their end.  If a
+ * step fails, ROLLBACK; the task has the status of that step.  A cancel and a deadline also lead to ROLLBACK,
+ * behind the end of the task.  Once COMMIT was sent they wait for the server's answer, for about a second at
+ * most.  If that does not come, it is unknown whether the transaction holds.
+ *
+ *     static void
+ *     move(weir_pq *transaction, weir_series *series, void *context)
+ *     {
+ *             weir_series_push(series, weir_pq_query_new(transaction, "UPDATE ...", NULL, NULL));
+ *             weir_series_push(series, weir_pq_query_new(transaction, "UPDATE ...", NULL, NULL));
+ *     }
+ *
+ *     weir_task_start(weir_pq_transaction_new(pool, move, on_moved, NULL));
+ *
+ * Owner:   the caller, until the task is consumed.  The handle `transaction` is the library's; a reference
+ *          keeps its memory.  When the transaction is over, queries of it end with -EPIPE.
+ * Result:  NULL when out of memory; every consumer accepts NULL.  The task's status: 0: it is committed;
+ *          the status of the step that failed, or of the series of the steps; those of weir_pq_query_new for
+ *          BEGIN and COMMIT; -ECONNRESET during COMMIT: it is unknown whether the transaction holds;
+ *          -ENOTRECOVERABLE: a step failed whose failure did not end the series, so the server has rolled back;
+ *          -EINVAL: no steps, a config of a wrong size, or a transaction within a transaction.
+ * Units:   nanoseconds.
+ * Threads: any. */
+WEIR_API weir_task *weir_pq_transaction_new(weir_pq *pool, weir_pq_steps_fn *steps, weir_task_fn *done, void *context);
+WEIR_API weir_task *weir_pq_transaction_new_with(weir_pq *pool, const struct weir_pq_transaction_config *config,
+                                                 weir_pq_steps_fn *steps, weir_task_fn *done, void *context);
+
+/* Why a transaction has failed, for people: the problem of the first of its queries that has failed, COMMIT
+ * included.
+ *
+ * Owner:   the handle, which a reference keeps.
+ * Result:  NULL: none has, or it is no transaction.
+ * Threads: within its flow, and behind its end. */
+WEIR_API const char *weir_pq_transaction_problem(const weir_pq *transaction);
+
 WEIR_END
 
 #endif

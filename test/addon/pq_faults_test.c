@@ -155,7 +155,8 @@ one_that_does_not_answer_is_too_late(void)
         weir_task *query = weir_pq_query_new(pool, "SELECT 1", note_end, &late);
         weir_pq_set_limit(query, WEIR_MSEC(30));
         CU_ASSERT_EQUAL(weir_task_run(query), -ETIMEDOUT);
-        CU_ASSERT_STRING_EQUAL(late.problem, "too late while it waited for a connection (pool test, 0 busy, 1 being made, 1 wait)");
+        CU_ASSERT_STRING_EQUAL(late.problem,
+                               "too late while it waited for a connection (pool test, 0 busy, 1 being made, 1 wait)");
         struct end closed = fresh();
         weir_task_start(weir_pq_query_new(pool, "SELECT 1", note_end, &closed));
         weir_pq_close(pool);
