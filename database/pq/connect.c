@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 
 #include <weir/resolve.h>
 
@@ -92,6 +93,8 @@ start(const struct weir__pq_link *link)
         if (link->targets.has_address)
                 add_keyword(&keywords, "hostaddr", link->targets.addresses);
         add_keyword(&keywords, "fallback_application_name", program_invocation_short_name);
+        if (!weir__pq_conninfo_value(pool->options, "keepalives_idle"))
+                add_keyword(&keywords, "keepalives_idle", "30");
         if (!weir__pq_conninfo_value(pool->options, "gssencmode"))
                 add_keyword(&keywords, "gssencmode", "disable");
         if (!weir__pq_conninfo_value(pool->options, "tcp_user_timeout") &&
@@ -117,6 +120,16 @@ find_sqlstate(const char *message)
         return NULL;
 }
 
+/* Whether the peer has closed the connection.  libpq has closed its descriptor, but not ours. */
+static bool
+has_ended(int fd)
+{
+        char byte;
+        ssize_t size = fd >= 0 ? recv(fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) : 1;
+
+        return size == 0 || (size < 0 && errno != EAGAIN && errno != EINTR);
+}
+
 static void
 was_refused(struct weir__pq_link *link, struct weir__pq_after *after)
 {
@@ -132,7 +145,8 @@ was_refused(struct weir__pq_link *link, struct weir__pq_after *after)
         for (size_t size = strlen(problem); size > 0 && problem[size - 1] == '\n';)
                 problem[--size] = '\0';
         const char *sqlstate = find_sqlstate(problem);
-        weir__pq_link_fail(link, sqlstate ? weir__pq_status(sqlstate) : weir__pq_connect_status(problem), problem, after);
+        int status = sqlstate ? weir__pq_status(sqlstate) : weir__pq_connect_status(problem);
+        weir__pq_link_fail(link, status == -EPROTO && has_ended(link->watched) ? -ECONNRESET : status, problem, after);
         free(problem);
 }
 
@@ -158,6 +172,8 @@ is_connected(struct weir__pq_link *link, struct weir__pq_after *after)
         weir__pq_connect_free(link);
         link->state = WEIR__PQ_READY;
         weir__pq_link_is_ready(link);
+        if (link->is_extra)
+                weir__pq_after_make_links(after, link->pool);
         weir__pq_link_rest(link, after);
         weir__pq_link_wait(link, after);
 }
@@ -166,7 +182,8 @@ is_connected(struct weir__pq_link *link, struct weir__pq_after *after)
 void
 weir__pq_connect_step(struct weir__pq_link *link, struct weir__pq_after *after)
 {
-        weir__pq_link_unwatch(link);
+        weir_fd_forget(link->fd);
+        link->fd = NULL;
         PostgresPollingStatusType outcome = PQconnectPoll(link->connection);
         if (outcome == PGRES_POLLING_OK) {
                 is_connected(link, after);

@@ -359,8 +359,7 @@ weir__pq_link_work(struct weir__pq_link *link, struct weir__pq_after *after)
         bool is_there = consume(link->connection);
 
         receive(link, after);
-        for (PGnotify *notify; link->state == WEIR__PQ_READY && (notify = PQnotifies(link->connection));)
-                PQfreemem(notify);
+        weir__pq_hear(link);
         if (link->state == WEIR__PQ_READY && (!is_there || PQstatus(link->connection) == CONNECTION_BAD))
                 weir__pq_link_fail(link, -ECONNRESET, PQerrorMessage(link->connection), after);
         weir__pq_link_wait(link, after);

@@ -76,6 +76,7 @@ weir__pq_after(struct weir__pq_after *after)
         after->pool = NULL;
         if (pool) {
                 weir__pq_make_links(pool);
+                weir__pq_hub_step(pool);
                 weir__pq_unref_memory(pool);
         }
 }
@@ -228,6 +229,7 @@ close_pool(weir_pq *pool)
                         weir__pq_link_unref(link);
                 }
         } while (link);
+        weir__pq_hub_close(pool);
         weir__pq_after(&after);
 }
 

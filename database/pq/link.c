@@ -215,6 +215,17 @@ weir__pq_link_fail(struct weir__pq_link *link, int status, const char *problem, 
 }
 
 void
+weir__pq_link_kill(struct weir__pq_link *link, int status, const char *problem)
+{
+        struct weir__pq_after after = {0};
+
+        weir__pq_link_lock(link, &after);
+        weir__pq_link_fail(link, status, problem, &after);
+        weir__pq_link_unlock(link);
+        weir__pq_after(&after);
+}
+
+void
 weir__pq_link_retire(struct weir__pq_link *link, int status, const char *problem)
 {
         struct weir__pq_after after = {0};

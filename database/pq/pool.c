@@ -402,7 +402,9 @@ remove_link(struct weir__pq_link *link)
         *(link->previous ? &link->previous->next : &pool->links) = link->next;
         if (link->next)
                 link->next->previous = link->previous;
-        pool->link_count--;
+        pool->link_count -= !link->is_extra;
+        pool->connecting -= !link->is_extra && link->is_connecting;
+        link->is_connecting = false;
         link->is_gone = true;
 }
 
@@ -445,10 +447,10 @@ weir__pq_link_is_dead(struct weir__pq_link *link, bool was_ready, int status, co
         if (!was_gone) {
                 if (link->is_idle)
                         remove_idle(link);
-                if (!was_ready)
-                        pool->connecting--;
                 remove_link(link);
-                if (!was_ready)
+                if (!was_ready && link->is_extra)
+                        pool->stats.refused++;
+                else if (!was_ready)
                         was_refused(link, status, problem, after);
                 else if (status)
                         pool->stats.lost++;
@@ -465,12 +467,29 @@ weir__pq_link_is_ready(struct weir__pq_link *link)
         weir_pq *pool = link->pool;
 
         pthread_mutex_lock(&pool->lock);
+        pool->connecting -= !link->is_extra;
         link->is_connecting = false;
-        pool->connecting--;
         pool->stats.connects++;
         pool->pause = 0;
         pool->not_before = 0;
+        if (link->is_extra)
+                weir__pq_hub_is_ready(pool, link);
         unlock(pool);
+}
+
+void
+weir__pq_add_link(weir_pq *pool, struct weir__pq_link *link, weir_nsec now)
+{
+        link->made = now;
+        link->is_connecting = true;
+        link->deadline = later(now, pool->config.connect_limit);
+        link->next = pool->links;
+        if (link->next)
+                link->next->previous = link;
+        pool->links = link;
+        pool->link_count += !link->is_extra;
+        pool->connecting += !link->is_extra;
+        weir__pq_look_at(pool, link->deadline);
 }
 
 /* Under the lock.  NULL: no more are needed, or there is no memory. */
@@ -489,16 +508,7 @@ make_link(weir_pq *pool, weir_nsec now, struct weir__pq_after *after)
                         end_waiting(pool, now, -ENOMEM, NULL, after);
                 return NULL;
         }
-        link->made = now;
-        link->is_connecting = true;
-        link->deadline = later(now, pool->config.connect_limit);
-        link->next = pool->links;
-        if (link->next)
-                link->next->previous = link;
-        pool->links = link;
-        pool->link_count++;
-        pool->connecting++;
-        weir__pq_look_at(pool, link->deadline);
+        weir__pq_add_link(pool, link, now);
         return weir__pq_link_ref(link);
 }
 
@@ -562,7 +572,11 @@ find_late(weir_pq *pool, weir_nsec now, struct weir__pq_query **ret_query, struc
                         return true;
                 }
         }
-        *ret_next = pool->not_before > now && pool->waiting.first ? earlier(next, pool->not_before) : next;
+        if (pool->not_before > now && pool->waiting.first)
+                next = earlier(next, pool->not_before);
+        if (pool->hub_not_before > now && pool->hub && !pool->hub_link)
+                next = earlier(next, pool->hub_not_before);
+        *ret_next = next;
         return false;
 }
 
@@ -622,6 +636,7 @@ on_timer(weir_task *task, void *context)
         if (weir_task_status(task) == 0) {
                 look(pool);
                 weir__pq_make_links(pool);
+                weir__pq_hub_step(pool);
         }
 }
 

@@ -145,7 +145,7 @@ struct weir_pq {
         struct weir__pq_list sent;
         struct weir__pq_link *links; /* all that are not dead, by `next` */
         struct weir__pq_link *idle;  /* by `next_idle`, the one used last first */
-        unsigned link_count, connecting, idle_count;
+        unsigned link_count, connecting, idle_count; /* without that of the listeners */
         weir_nsec not_before;        /* no attempt to connect before that */
         weir_nsec pause;             /* the next one after a failure */
         weir_timer_id timer;         /* 0: none is set */
@@ -157,6 +157,12 @@ struct weir_pq {
         bool is_free;                 /* the link has no query */
         bool is_lost;                 /* the link broke */
         char *problem;                /* of the first of its queries that has failed */
+
+        /* Of a pool: its listeners. */
+        weir_pq *hub;                   /* a handle; NULL: there are no listeners */
+        struct weir__pq_link *hub_link; /* with a reference; NULL: it is to be made */
+        struct weir_pq_listener *listeners; /* by `next` */
+        weir_nsec hub_not_before, hub_pause;
 
         /* For dumps, which take no lock. */
         _Atomic unsigned busy_now, waiting_now;
@@ -202,6 +208,9 @@ void weir__pq_requeue(struct weir__pq_query *query, struct weir__pq_after *after
 /* Makes as many links as waiting queries need.  No lock is held. */
 void weir__pq_make_links(weir_pq *pool);
 
+/* Adds a link that is about to connect to the pool, which gets its reference.  Under the pool's lock. */
+void weir__pq_add_link(weir_pq *pool, struct weir__pq_link *link, weir_nsec now);
+
 /* -- transactions -- */
 
 /* The handle of a transaction; NULL when out of memory. */
@@ -222,6 +231,21 @@ void weir__pq_handle_lost(weir_pq *handle, struct weir__pq_after *after);
 
 /* COMMIT is about to be sent.  Returns whether it still should be.  Takes the pool's lock. */
 bool weir__pq_hold(struct weir__pq_query *query);
+
+/* -- listeners -- */
+
+/* Makes their link, or asks it to listen to what is new.  No lock is held. */
+void weir__pq_hub_step(weir_pq *pool);
+
+/* Their link is connected, or dead.  Under the pool's lock. */
+void weir__pq_hub_is_ready(weir_pq *pool, struct weir__pq_link *link);
+void weir__pq_hub_is_lost(weir_pq *pool);
+
+/* Takes the notifications that have come.  Under the link's lock; takes the pool's. */
+void weir__pq_hear(struct weir__pq_link *link);
+
+/* The pool is closed.  No lock is held. */
+void weir__pq_hub_close(weir_pq *pool);
 
 /* -- conninfo -- */
 
@@ -283,6 +307,7 @@ struct weir__pq_link {
 
         /* Guarded by the pool's lock. */
         struct weir__pq_link *next, *previous, *next_idle;
+        bool is_extra;         /* that of the listeners.  Constant */
         bool is_connecting, is_idle;
         bool is_gone;          /* not in the pool's list any more */
         weir_pq *holder;       /* the transaction that has it; NULL: none */
@@ -325,7 +350,8 @@ void weir__pq_link_rest(struct weir__pq_link *link, struct weir__pq_after *after
 /* Nobody waits for the query any more.  No lock is held. */
 void weir__pq_link_abandon(struct weir__pq_link *link, struct weir__pq_query *query);
 
-/* Closes it if it is idle, or has lasted too long.  No lock is held. */
+/* Closes it; the second function only if it is idle, or has lasted too long.  No lock is held. */
+void weir__pq_link_kill(struct weir__pq_link *link, int status, const char *problem);
 void weir__pq_link_retire(struct weir__pq_link *link, int status, const char *problem);
 
 /* Asks the server to cancel what the link runs.  Under the link's lock. */

@@ -94,9 +94,12 @@ weir__pq_handle_lost(weir_pq *handle, struct weir__pq_after *after)
 {
         handle->is_lost = true;
         handle->is_free = false;
-        weir__pq_link_unref(handle->leased); /* never the last: its caller has one */
+        if (handle->leased)
+                weir__pq_link_unref(handle->leased); /* never the last: its caller has one */
         handle->leased = NULL;
         end_waiting(handle, -ECONNRESET, "the connection of the transaction broke", after);
+        if (handle == handle->pool->hub)
+                weir__pq_hub_is_lost(handle->pool);
 }
 
 void

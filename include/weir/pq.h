@@ -282,6 +282,61 @@ WEIR_API weir_task *weir_pq_transaction_new_with(weir_pq *pool, const struct wei
  * Threads: within its flow, and behind its end. */
 WEIR_API const char *weir_pq_transaction_problem(const weir_pq *transaction);
 
+/* -- notifications -- */
+
+/* Somebody who listens. */
+typedef struct weir_pq_listener weir_pq_listener;
+
+/* What a listener gets: a notification, or the message that it listens now. */
+typedef struct weir_pq_event weir_pq_event;
+
+/* Makes a channel for events: weir_channel_new(capacity, weir_pq_event_free).
+ *
+ * Owner:   the caller has a reference.
+ * Result:  NULL when out of memory.
+ * Threads: any. */
+WEIR_API weir_channel *weir_pq_events_new(size_t capacity);
+
+/* Listens: LISTEN on a connection that all listeners of the pool share, beside those of its limit.  What comes
+ * is sent into the channel, whose `drop` has to be weir_pq_event_free.  The first event says that it listens, and
+ * so does another one each time that the connection was made anew.
+ *
+ * A channel without room loses events.  The next one that has room says so (weir_pq_event_missed).
+ *
+ *     weir_channel *events = weir_pq_events_new(1000);
+ *     weir_pq_listener *listener = weir_pq_listen(pool, "orders", events);
+ *
+ * Owner:   the caller, until weir_pq_unlisten.  It has references to the pool and the channel.
+ * Result:  NULL with errno EINVAL: a NULL or empty name, a NULL channel, or the handle of a transaction; EPIPE: the pool is
+ *          closed; ENOMEM, also for a NULL pool; ECHILD in a forked child.
+ * Threads: any.  Never blocks. */
+WEIR_API weir_pq_listener *weir_pq_listen(weir_pq *pool, const char *name, weir_channel *channel);
+
+/* Ends the listening.  When it returns nothing more is sent into the channel, which stays open.  Accepts NULL.
+ *
+ * Owner:   takes the listener over.
+ * Threads: any.  Never blocks. */
+WEIR_API void weir_pq_unlisten(weir_pq_listener *listener);
+
+/* The name that was notified.
+ *
+ * Owner:   the event, as all texts of an event.
+ * Result:  NULL for NULL.
+ * Threads: where the event is yours or borrowed, as all functions of an event. */
+WEIR_API const char *weir_pq_event_name(const weir_pq_event *event);
+
+/* What NOTIFY has said, or "".  NULL: it is no notification; it says that the listener listens from now on. */
+WEIR_API const char *weir_pq_event_payload(const weir_pq_event *event);
+
+/* The process of the server that has notified; 0: it is no notification. */
+WEIR_API int weir_pq_event_process(const weir_pq_event *event);
+
+/* Whether notifications before this one may be missing: the connection was lost, or the channel was full.  0 or 1. */
+WEIR_API int weir_pq_event_missed(const weir_pq_event *event);
+
+/* Frees an event that was taken out of its channel: a weir_free_fn.  Accepts NULL. */
+WEIR_API void weir_pq_event_free(void *event);
+
 WEIR_END
 
 #endif

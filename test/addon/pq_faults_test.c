@@ -200,12 +200,12 @@ nonsense_ends_the_connection(void)
         begin(2);
         seed = (unsigned)weir_test_seed();
         fake_begin(&fake, serve_garbage);
-        weir_pq *pool = pool_of(fake.conninfo, WEIR_MSEC(500));
-        for (int i = 0; i < 150; i++) {
+        weir_pq *pool = pool_of(fake.conninfo, WEIR_MSEC(100));
+        for (int i = 0; i < 100; i++) {
                 struct end end = fresh();
                 weir_task *query = weir_pq_query_new(pool, "SELECT 1", note_end, &end);
 
-                weir_pq_set_limit(query, WEIR_MSEC(300));
+                weir_pq_set_limit(query, WEIR_MSEC(50));
                 weir_task_run(query);
                 successes += end.status == 0;
                 CU_ASSERT_NOT_EQUAL(end.problem[0], '\0');

@@ -1,0 +1,427 @@
+/* database/pq/listen.c: notifications.
+ *
+ * The listeners of a pool share a link, which is not one of those for queries.  A handle, the hub, has it as a transaction has
+ * its own, and its queries are LISTEN and UNLISTEN.  When the link breaks another one is made, and all listen again.
+ *
+ *     listener:  NEW --LISTEN is sent--> ASKED --the server has executed it--> ACTIVE
+ *                 ^                        |                                     |
+ *                 '--the link breaks-------'-------------------------------------'
+ *
+ * Threads: any.
+ * Locks:   the pool's guards the listeners.  Events are sent under it, so none comes after weir_pq_unlisten. */
+#include "database/pq/pq.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define FIRST_PAUSE WEIR_MSEC(20)
+#define LAST_PAUSE  WEIR_SEC(5)
+
+enum state { STATE_NEW = 0, STATE_ASKED, STATE_ACTIVE };
+
+struct weir_pq_listener {
+        /* Constant. */
+        weir_pq *pool; /* a reference of the user sort */
+        weir_channel *channel;
+        char *name;
+
+        _Atomic unsigned references; /* the program's, and that of a LISTEN on its way */
+
+        /* Guarded by the pool's lock. */
+        struct weir_pq_listener *next;
+        enum state state;
+        bool is_over;    /* not in the list any more */
+        bool has_missed; /* something may be missing before the next event */
+};
+
+struct weir_pq_event {
+        char *payload; /* within `texts`; NULL: it is no notification */
+        int process;
+        bool has_missed;
+        char texts[]; /* the name, and behind its NUL the payload */
+};
+
+/* -- events -- */
+
+weir_channel *
+weir_pq_events_new(size_t capacity)
+{
+        return weir_channel_new(capacity, weir_pq_event_free);
+}
+
+void
+weir_pq_event_free(void *event)
+{
+        free(event);
+}
+
+const char *
+weir_pq_event_name(const weir_pq_event *event)
+{
+        return event ? event->texts : NULL;
+}
+
+const char *
+weir_pq_event_payload(const weir_pq_event *event)
+{
+        return event ? event->payload : NULL;
+}
+
+int
+weir_pq_event_process(const weir_pq_event *event)
+{
+        return event ? event->process : 0;
+}
+
+int
+weir_pq_event_missed(const weir_pq_event *event)
+{
+        return event ? event->has_missed : 0;
+}
+
+/* Sends an event to a listener.  Under the pool's lock. */
+static void
+tell(struct weir_pq_listener *listener, const char *payload, int process)
+{
+        size_t name_size = strlen(listener->name) + 1, size = payload ? strlen(payload) + 1 : 0;
+        weir_pq_event *event = malloc(sizeof *event + name_size + size);
+
+        if (!event) {
+                listener->has_missed = true;
+                return;
+        }
+        event->process = process;
+        event->has_missed = listener->has_missed;
+        event->payload = payload ? event->texts + name_size : NULL;
+        memcpy(event->texts, listener->name, name_size);
+        if (payload)
+                memcpy(event->payload, payload, size);
+        listener->has_missed = weir_channel_post(listener->channel, event) != 0;
+        if (listener->has_missed)
+                free(event);
+}
+
+void
+weir__pq_hear(struct weir__pq_link *link)
+{
+        weir_pq *pool = link->pool;
+        PGnotify *notify;
+
+        while (link->state == WEIR__PQ_READY && (notify = PQnotifies(link->connection))) {
+                pthread_mutex_lock(&pool->lock);
+                for (struct weir_pq_listener *at = link->is_extra ? pool->listeners : NULL; at; at = at->next)
+                        if (at->state == STATE_ACTIVE && strcmp(at->name, notify->relname) == 0)
+                                tell(at, notify->extra, notify->be_pid);
+                pthread_mutex_unlock(&pool->lock);
+                PQfreemem(notify);
+        }
+}
+
+/* -- listeners -- */
+
+static void
+unref_listener(void *context)
+{
+        struct weir_pq_listener *listener = context;
+
+        if (atomic_fetch_sub_explicit(&listener->references, 1, memory_order_acq_rel) != 1)
+                return;
+        weir_channel_unref(listener->channel);
+        weir__pq_unref_user(listener->pool);
+        free(listener->name);
+        free(listener);
+}
+
+/* As SQL wants a name: in quotes, with those within it doubled.  NULL when out of memory. */
+static char *
+statement_of(const char *verb, const char *name)
+{
+        size_t used = strlen(verb);
+        char *sql = malloc(used + 2 * strlen(name) + 4);
+
+        if (!sql)
+                return NULL;
+        memcpy(sql, verb, used);
+        sql[used++] = ' ';
+        sql[used++] = '"';
+        for (; *name; name++) {
+                if (*name == '"')
+                        sql[used++] = '"';
+                sql[used++] = *name;
+        }
+        sql[used++] = '"';
+        sql[used] = '\0';
+        return sql;
+}
+
+/* The server's answer to LISTEN.  A notification that it sends behind that comes later, under the same locks. */
+static void
+on_listening(weir_task *query, void *context)
+{
+        struct weir_pq_listener *listener = context;
+        weir_pq *pool = listener->pool;
+
+        pthread_mutex_lock(&pool->lock);
+        if (!listener->is_over && listener->state == STATE_ASKED) {
+                listener->state = weir_task_status(query) == 0 ? STATE_ACTIVE : STATE_NEW;
+                if (listener->state == STATE_ACTIVE)
+                        tell(listener, NULL, 0);
+        }
+        pthread_mutex_unlock(&pool->lock);
+}
+
+/* Another one may have begun to listen to that name while UNLISTEN was on its way: it listens anew. */
+static void
+on_unlistened(weir_task *query, void *context)
+{
+        const struct weir_pq_listener *listener = context;
+        weir_pq *pool = listener->pool;
+
+        (void)query;
+        pthread_mutex_lock(&pool->lock);
+        for (struct weir_pq_listener *at = pool->listeners; at; at = at->next) {
+                if (strcmp(at->name, listener->name) != 0)
+                        continue;
+                at->has_missed |= at->state == STATE_ACTIVE;
+                at->state = STATE_NEW;
+        }
+        pthread_mutex_unlock(&pool->lock);
+        weir__pq_hub_step(pool);
+}
+
+/* Gives up a reference to the listener. */
+static void
+start_query(weir_pq *hub, const char *verb, weir_task_fn *done, struct weir_pq_listener *listener)
+{
+        char *sql = statement_of(verb, listener->name);
+        weir_task *query = sql ? weir_pq_query_new(hub, sql, done, listener) : NULL;
+
+        free(sql);
+        if (query)
+                weir_task_on_free(query, unref_listener);
+        else
+                unref_listener(listener);
+        weir_task_start(query);
+}
+
+/* The next one that has to listen, ASKED from now on and with a reference; NULL: there is none.  Under the pool's lock. */
+static struct weir_pq_listener *
+ask_next(weir_pq *pool)
+{
+        struct weir_pq_listener *at = pool->hub && pool->hub->leased ? pool->listeners : NULL;
+
+        while (at && at->state != STATE_NEW)
+                at = at->next;
+        if (!at)
+                return NULL;
+        at->state = STATE_ASKED;
+        atomic_fetch_add_explicit(&at->references, 1, memory_order_relaxed);
+        return at;
+}
+
+/* A link for them, if one is to be made now.  With a reference.  Under the pool's lock. */
+static struct weir__pq_link *
+make_link(weir_pq *pool, weir_nsec now)
+{
+        if (!pool->hub || pool->hub_link || pool->is_closed)
+                return NULL;
+        if (pool->hub_not_before > now) {
+                weir__pq_look_at(pool, pool->hub_not_before);
+                return NULL;
+        }
+        struct weir__pq_link *link = weir__pq_link_new(pool);
+        if (!link) {
+                pool->hub_not_before = now + LAST_PAUSE;
+                weir__pq_look_at(pool, pool->hub_not_before);
+                return NULL;
+        }
+        link->is_extra = true;
+        link->holder = pool->hub;
+        pool->hub_link = weir__pq_link_ref(link);
+        weir__pq_add_link(pool, link, now);
+        return weir__pq_link_ref(link);
+}
+
+void
+weir__pq_hub_step(weir_pq *pool)
+{
+        struct weir_pq_listener *listener;
+
+        do {
+                pthread_mutex_lock(&pool->lock);
+                struct weir__pq_link *link = make_link(pool, weir_now());
+                listener = link ? NULL : ask_next(pool);
+                weir_pq *hub = listener ? weir__pq_ref_user(pool->hub) : NULL;
+                pthread_mutex_unlock(&pool->lock);
+                if (link) {
+                        weir__pq_connect(link);
+                        weir__pq_link_unref(link);
+                }
+                if (listener)
+                        start_query(hub, "LISTEN", on_listening, listener);
+                weir__pq_unref_user(hub);
+        } while (listener);
+}
+
+void
+weir__pq_hub_is_ready(weir_pq *pool, struct weir__pq_link *link)
+{
+        pool->hub_pause = 0;
+        if (!link->holder)
+                return;
+        link->holder->leased = weir__pq_link_ref(link);
+        link->holder->is_lost = false;
+        link->holder->is_free = true;
+}
+
+void
+weir__pq_hub_is_lost(weir_pq *pool)
+{
+        struct weir__pq_link *link = pool->hub_link;
+
+        for (struct weir_pq_listener *at = pool->listeners; at; at = at->next) {
+                at->has_missed |= at->state == STATE_ACTIVE;
+                at->state = STATE_NEW;
+        }
+        pool->hub_not_before = weir_now() + pool->hub_pause;
+        pool->hub_pause = pool->hub_pause == 0               ? FIRST_PAUSE
+                          : pool->hub_pause < LAST_PAUSE / 2 ? 2 * pool->hub_pause
+                                                             : LAST_PAUSE;
+        pool->hub_link = NULL;
+        if (link)
+                weir__pq_link_unref(link); /* never the last: its caller has one */
+}
+
+/* The hub has nobody any more.  Returns its link, which is to be closed, with a reference; NULL: it has none.  Under the pool's
+ * lock. */
+static struct weir__pq_link *
+take_link(weir_pq *pool)
+{
+        struct weir__pq_link *link = pool->hub_link;
+
+        pool->hub_link = NULL;
+        return link;
+}
+
+void
+weir__pq_hub_close(weir_pq *pool)
+{
+        pthread_mutex_lock(&pool->lock);
+        struct weir__pq_link *link = take_link(pool);
+        pthread_mutex_unlock(&pool->lock);
+        if (link) {
+                weir__pq_link_kill(link, -EPIPE, "the pool is closed");
+                weir__pq_link_unref(link);
+        }
+}
+
+/* -- the public face -- */
+
+static weir_pq_listener *
+make(weir_pq *pool, const char *name, weir_channel *channel)
+{
+        weir_pq_listener *listener = calloc(1, sizeof *listener);
+
+        if (!listener)
+                return NULL;
+        atomic_init(&listener->references, 1);
+        listener->name = strdup(name);
+        listener->pool = weir__pq_ref_user(pool);
+        listener->channel = weir_channel_ref(channel);
+        if (listener->name)
+                return listener;
+        unref_listener(listener);
+        return NULL;
+}
+
+/* 0, or an errno. */
+static int
+add(weir_pq *pool, weir_pq_listener *listener)
+{
+        weir_pq *hub = weir__pq_handle_new(pool), *needless = hub;
+        int fault = !hub ? ENOMEM : 0;
+
+        pthread_mutex_lock(&pool->lock);
+        if (pool->is_closed)
+                fault = EPIPE;
+        if (!fault && !pool->hub) {
+                pool->hub = hub;
+                needless = NULL;
+        }
+        if (!fault) {
+                listener->next = pool->listeners;
+                pool->listeners = listener;
+        }
+        pthread_mutex_unlock(&pool->lock);
+        weir__pq_unref_user(needless);
+        return fault;
+}
+
+weir_pq_listener *
+weir_pq_listen(weir_pq *pool, const char *name, weir_channel *channel)
+{
+        int fault = !pool                                               ? ENOMEM
+                    : !name || !*name || !channel || pool->pool != pool ? EINVAL
+                    : pool->pid != getpid()                             ? ECHILD
+                                                                        : 0;
+        weir_pq_listener *listener = fault ? NULL : make(pool, name, channel);
+
+        if (!fault)
+                fault = listener ? add(pool, listener) : ENOMEM;
+        if (!fault) {
+                weir__pq_hub_step(pool);
+                return listener;
+        }
+        if (listener)
+                unref_listener(listener);
+        errno = fault;
+        return NULL;
+}
+
+/* Under the pool's lock.  Returns whether others listen to the same name. */
+static bool
+take_out(weir_pq_listener *listener)
+{
+        bool is_shared = false;
+
+        for (struct weir_pq_listener **at = &listener->pool->listeners; *at;) {
+                if (*at == listener) {
+                        *at = listener->next;
+                        continue;
+                }
+                is_shared |= strcmp((*at)->name, listener->name) == 0;
+                at = &(*at)->next;
+        }
+        listener->is_over = true;
+        return is_shared;
+}
+
+void
+weir_pq_unlisten(weir_pq_listener *listener)
+{
+        if (!listener || listener->pool->pid != getpid())
+                return;
+        weir_pq *pool = listener->pool;
+        struct weir__pq_link *link = NULL;
+        pthread_mutex_lock(&pool->lock);
+        bool is_shared = take_out(listener);
+        bool is_last = !pool->listeners;
+        weir_pq *hub = is_last ? pool->hub : weir__pq_ref_user(pool->hub);
+        if (is_last) {
+                pool->hub = NULL;
+                link = take_link(pool);
+        }
+        pthread_mutex_unlock(&pool->lock);
+        if (link) {
+                weir__pq_link_kill(link, 0, NULL);
+                weir__pq_link_unref(link);
+        } else if (!is_last && !is_shared) {
+                start_query(hub, "UNLISTEN", on_unlistened, listener);
+                listener = NULL;
+        }
+        weir__pq_unref_user(hub);
+        if (listener)
+                unref_listener(listener);
+}
