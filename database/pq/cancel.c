@@ -1,7 +1,8 @@
 /* database/pq/cancel.c: queries for which nobody waits any more.
  *
  * PQcancel makes a connection of its own and waits for its end, so it runs on the executor.  Until it has returned the link gets
- * no other query, which the request could hit.
+ * no other query, which the request could hit.  A server that has not read the query yet ignores the request, so it is repeated
+ * as long as the query goes on.
  *
  * Threads: any; the request on the executor.
  * Locks:   the link's. */
@@ -12,6 +13,8 @@
 
 #include <weir/go.h>
 #include <weir/runtime.h>
+
+#define FIRST_PAUSE WEIR_MSEC(20)
 
 struct request {
         struct weir__pq_link *link; /* a reference */
@@ -40,6 +43,44 @@ free_request(void *context)
 }
 
 static void
+unref_link(void *link)
+{
+        weir__pq_link_unref(link);
+}
+
+static bool
+is_alone(const struct weir__pq_link *link)
+{
+        return link->first && link->first == link->last;
+}
+
+/* `has_limit`: the query was abandoned; without that it is another one. */
+static void
+on_pause_over(weir_task *timer, void *context)
+{
+        struct weir__pq_link *link = context;
+        struct weir__pq_after after = {0};
+
+        weir__pq_link_lock(link, &after);
+        if (weir_task_status(timer) == 0 && link->state == WEIR__PQ_READY && link->has_limit && is_alone(link))
+                weir__pq_link_ask_to_cancel(link, &after);
+        weir__pq_link_unlock(link);
+        weir__pq_after(&after);
+}
+
+/* Each pause is twice as long as the one before.  If there is no memory for it, the limit of the link ends it. */
+static void
+ask_again_later(struct weir__pq_link *link)
+{
+        weir_nsec pause = FIRST_PAUSE << (link->requests < 6 ? link->requests : 6);
+        weir_task *timer = weir_timer_new(pause, on_pause_over, NULL);
+
+        link->requests++;
+        weir_task_set_context(timer, weir__pq_link_ref(link), unref_link);
+        weir_task_start(timer);
+}
+
+static void
 on_requested(weir_task *task, void *context)
 {
         struct request *request = context;
@@ -50,6 +91,10 @@ on_requested(weir_task *task, void *context)
         link->is_cancelling = false;
         if (weir_task_status(task) != 0)
                 weir__pq_link_fail(link, weir_task_status(task), NULL, &after);
+        if (link->state == WEIR__PQ_READY && link->first)
+                ask_again_later(link);
+        else
+                link->requests = 0;
         if (link->state == WEIR__PQ_READY && !link->first)
                 weir__pq_link_rest(link, &after);
         weir__pq_link_wait(link, &after);
@@ -104,9 +149,13 @@ weir__pq_link_abandon(struct weir__pq_link *link, struct weir__pq_query *query)
         struct weir__pq_after after = {0};
 
         weir__pq_link_lock(link, &after);
-        if (link->state == WEIR__PQ_READY && has_query(link, query) && link->first == link->last) {
+        if (link->state == WEIR__PQ_READY && has_query(link, query) && is_alone(link)) {
+                link->requests = 0;
                 weir__pq_link_set_limit(link, link->pool->config.clean_limit);
-                weir__pq_link_ask_to_cancel(link, &after);
+                if (!weir__pq_stream_abandon(link))
+                        weir__pq_link_ask_to_cancel(link, &after);
+                if (link->state == WEIR__PQ_READY) /* all of the results may be in libpq's memory already */
+                        weir__pq_link_go_on(link, &after);
         }
         weir__pq_link_unlock(link);
         weir__pq_after(&after);

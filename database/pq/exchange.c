@@ -94,7 +94,13 @@ submit(struct weir__pq_link *link, struct weir__pq_query *query)
 {
         if (!choose_mode(link, query))
                 return false;
-        return query->kind == WEIR__PQ_SCRIPT ? PQsendQuery(link->connection, query->sql) : send_statement(link, query);
+        if (query->kind == WEIR__PQ_SCRIPT)
+                return PQsendQuery(link->connection, query->sql);
+        int sent = send_statement(link, query);
+        if (!sent || !query->rows || query->stage != WEIR__PQ_EXECUTE)
+                return sent;
+        link->has_single_rows = link->pool->config.pipeline > 1;
+        return PQsetSingleRowMode(link->connection);
 }
 
 /* Whether the server has closed it while nobody looked.  An event on its way would say so, but the query may be faster. */
@@ -142,13 +148,17 @@ weir__pq_link_send(struct weir__pq_link *link, struct weir__pq_query *query, str
 
 /* -- between queries -- */
 
-/* Ends a transaction that a query or its flow has left open. */
+/* Ends a transaction that a query or its flow has left open.  Or it sends nothing: the first statement of a pipeline would be in
+ * libpq's mode of single rows, if the one before the pipeline was. */
 static void
 clean(struct weir__pq_link *link, struct weir__pq_after *after)
 {
+        const char *sql = link->has_single_rows ? "" : "ROLLBACK";
+
         weir__pq_link_set_limit(link, link->pool->config.clean_limit);
         link->is_cleaning = true;
-        if ((has_pipeline(link) && !PQexitPipelineMode(link->connection)) || !PQsendQuery(link->connection, "ROLLBACK"))
+        link->has_single_rows = false;
+        if ((has_pipeline(link) && !PQexitPipelineMode(link->connection)) || !PQsendQuery(link->connection, sql))
                 weir__pq_link_fail(link, -ECONNRESET, PQerrorMessage(link->connection), after);
 }
 
@@ -173,7 +183,7 @@ weir__pq_link_rest(struct weir__pq_link *link, struct weir__pq_after *after)
                 struct weir__pq_query *query = NULL;
                 bool should_close = false;
 
-                if (!link->first && !is_held(link) && !is_clean(link)) {
+                if (!link->first && (link->has_single_rows || (!is_held(link) && !is_clean(link)))) {
                         clean(link, after);
                         return;
                 }
@@ -266,6 +276,7 @@ complete(struct weir__pq_link *link, struct weir__pq_after *after)
         int status = query->outcome.status;
 
         link->first = query->behind;
+        link->copy = WEIR__PQ_NO_COPY;
         bool is_gone = is_outdated(query);
         if (is_gone || (status && query->stage == WEIR__PQ_PREPARE))
                 weir__pq_statement_remove(link, query->sql);
@@ -288,7 +299,7 @@ static void
 is_cleaned(struct weir__pq_link *link, struct weir__pq_after *after)
 {
         link->is_cleaning = false;
-        if (is_clean(link))
+        if (is_clean(link) || is_held(link))
                 weir__pq_link_rest(link, after);
         else
                 weir__pq_link_fail(link, -EPROTO, "a transaction cannot be rolled back", after);
@@ -308,13 +319,12 @@ take_result(struct weir__pq_link *link, PGresult *result, struct weir__pq_after 
         case PGRES_COMMAND_OK:
         case PGRES_TUPLES_OK:
         case PGRES_EMPTY_QUERY: note_success(query, result); break;
+        case PGRES_SINGLE_TUPLE: weir__pq_stream_row(link, result, after); break;
         case PGRES_COPY_IN:
         case PGRES_COPY_OUT:
         case PGRES_COPY_BOTH:
                 PQclear(result);
-                query->outcome.status = -ENOTSUP;
-                query->outcome.problem = strdup("COPY needs a task of its own");
-                weir__pq_link_fail(link, -ENOTSUP, NULL, after);
+                weir__pq_stream_begin(link, what, after);
                 break;
         default: note_failure(link, query, result);
         }
@@ -322,12 +332,13 @@ take_result(struct weir__pq_link *link, PGresult *result, struct weir__pq_after 
 
 /* What has come and can be had without waiting.  In a pipeline a NULL is between two results, and many stand for a connection
  * that broke. */
-static void
-receive(struct weir__pq_link *link, struct weir__pq_after *after)
+void
+weir__pq_link_receive(struct weir__pq_link *link, struct weir__pq_after *after)
 {
         unsigned nulls = 0;
 
-        while (link->state == WEIR__PQ_READY && (link->first || link->is_cleaning) && nulls < 2 && !PQisBusy(link->connection)) {
+        while (link->state == WEIR__PQ_READY && (link->first || link->is_cleaning) && nulls < 2 && !link->pause && !link->copy &&
+               !PQisBusy(link->connection)) {
                 PGresult *result = PQgetResult(link->connection);
 
                 nulls = result ? 0 : nulls + 1;
@@ -353,14 +364,28 @@ consume(PGconn *connection)
         return is_there;
 }
 
+/* With what libpq has in its memory. */
+void
+weir__pq_link_go_on(struct weir__pq_link *link, struct weir__pq_after *after)
+{
+        weir__pq_stream_go_on(link, after);
+        weir__pq_link_receive(link, after);
+        weir__pq_hear(link);
+        weir__pq_link_wait(link, after);
+}
+
 void
 weir__pq_link_work(struct weir__pq_link *link, struct weir__pq_after *after)
 {
+        if (link->pause && link->copy != WEIR__PQ_COPY_IN)
+                return;
+        if (link->copy == WEIR__PQ_COPY_IN)
+                weir__pq_stream_look(link);
         bool is_there = consume(link->connection);
-
-        receive(link, after);
+        weir__pq_stream_go_on(link, after);
+        weir__pq_link_receive(link, after);
         weir__pq_hear(link);
-        if (link->state == WEIR__PQ_READY && (!is_there || PQstatus(link->connection) == CONNECTION_BAD))
+        if (link->state == WEIR__PQ_READY && !link->pause && (!is_there || PQstatus(link->connection) == CONNECTION_BAD))
                 weir__pq_link_fail(link, -ECONNRESET, PQerrorMessage(link->connection), after);
         weir__pq_link_wait(link, after);
 }

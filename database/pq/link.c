@@ -173,8 +173,10 @@ weir__pq_link_await(struct weir__pq_link *link, bool reads, bool writes, struct 
 void
 weir__pq_link_wait(struct weir__pq_link *link, struct weir__pq_after *after)
 {
+        bool reads = !link->pause || link->copy == WEIR__PQ_COPY_IN;
+
         if (link->state == WEIR__PQ_READY)
-                weir__pq_link_await(link, true, PQflush(link->connection) == 1, after);
+                weir__pq_link_await(link, reads, PQflush(link->connection) == 1, after);
 }
 
 /* -- ends -- */
@@ -205,6 +207,7 @@ weir__pq_link_fail(struct weir__pq_link *link, int status, const char *problem, 
         weir__pq_link_unwatch(link);
         if (link->resolving)
                 weir_series_cancel(link->resolving);
+        weir__pq_stream_wake(link);
         finish_all(link, status, text, after);
         weir__pq_link_is_dead(link, was_ready, status, text, after);
         if (was_ready && status && status != -ESHUTDOWN && status != -EPIPE)

@@ -591,6 +591,7 @@ end_late(weir_pq *pool, struct weir__pq_query *query)
         weir_task *task = link ? weir_promise_ref(query->task) : NULL;
         unlock(pool);
         if (link) {
+                weir__pq_close_channels(query);
                 weir_promise_end(task, status);
                 weir__pq_link_abandon(link, query);
                 weir_promise_unref(task);

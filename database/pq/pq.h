@@ -59,6 +59,7 @@ enum weir__pq_state {
 
 enum weir__pq_kind {
         WEIR__PQ_STATEMENT = 0,
+        WEIR__PQ_STREAM, /* a statement with channels */
         WEIR__PQ_SCRIPT,
         WEIR__PQ_LEASE, /* of a transaction: it wants a link for itself */
 };
@@ -84,6 +85,7 @@ struct weir__pq_query {
         Oid *types;
         int *sizes, *formats;
         weir_nsec limit;
+        weir_channel *rows, *input; /* references; NULL: none */
 
         /* Guarded by the pool's lock. */
         enum weir__pq_state state;
@@ -110,6 +112,12 @@ weir_task *weir__pq_query_make(weir_pq *where, enum weir__pq_kind kind, const ch
 
 /* Ends the task of a query, which is OVER, and drops the reference that its begin took. */
 void weir__pq_query_end(struct weir__pq_query *query);
+
+/* Nothing more is sent into its channel of rows, or taken out of its input.  No lock is held. */
+void weir__pq_close_channels(struct weir__pq_query *query);
+
+/* A value as an integer: 0, -EINVAL, -ERANGE. */
+int weir__pq_int_of(const char *value, size_t size, bool is_binary, int64_t *ret_value);
 
 /* Notes that it is over with that status.  The text is copied; NULL: none.  Under any lock, or none. */
 void weir__pq_over(struct weir__pq_query *query, int status, const char *problem, struct weir__pq_after *after);
@@ -274,6 +282,8 @@ void weir__pq_conninfo_free_hosts(struct weir__pq_host *hosts, unsigned count);
 
 enum weir__pq_link_state { WEIR__PQ_CONNECTING = 0, WEIR__PQ_READY, WEIR__PQ_DEAD };
 
+enum weir__pq_copy { WEIR__PQ_NO_COPY = 0, WEIR__PQ_COPY_OUT, WEIR__PQ_COPY_IN };
+
 struct weir__pq_statement;
 
 struct weir__pq_link {
@@ -293,9 +303,13 @@ struct weir__pq_link {
         bool reads, writes; /* tasks wait */
         struct weir__pq_after *after; /* of the thread that has the lock, for libpq's notices */
         bool is_cancelling; /* a request to cancel is on its way */
-        bool is_cleaning;   /* a ROLLBACK of the link's own was sent */
+        unsigned requests;  /* that were sent for the present query */
+        bool is_cleaning;   /* a statement of the link's own was sent */
+        bool has_single_rows; /* libpq has been told to give the rows one by one, and would do so in a pipeline again */
         bool has_limit;     /* it connects, or is being cleaned: `deadline` holds */
         struct weir__pq_query *first, *last; /* that were sent */
+        enum weir__pq_copy copy; /* of the first */
+        weir_series *pause; /* waits at a channel of the first, and nothing goes on until its end; a reference, or NULL */
         struct weir__pq_statement **statements; /* a table; NULL: there are none */
         unsigned statement_count, statement_number;
 
@@ -344,6 +358,7 @@ int weir__pq_link_watch(struct weir__pq_link *link);
 void weir__pq_link_unwatch(struct weir__pq_link *link);
 void weir__pq_link_wait(struct weir__pq_link *link, struct weir__pq_after *after);
 void weir__pq_link_work(struct weir__pq_link *link, struct weir__pq_after *after);
+void weir__pq_link_go_on(struct weir__pq_link *link, struct weir__pq_after *after);
 void weir__pq_link_send(struct weir__pq_link *link, struct weir__pq_query *query, struct weir__pq_after *after);
 void weir__pq_link_rest(struct weir__pq_link *link, struct weir__pq_after *after);
 
@@ -356,6 +371,29 @@ void weir__pq_link_retire(struct weir__pq_link *link, int status, const char *pr
 
 /* Asks the server to cancel what the link runs.  Under the link's lock. */
 void weir__pq_link_ask_to_cancel(struct weir__pq_link *link, struct weir__pq_after *after);
+
+/* -- rows and COPY; under the link's lock -- */
+
+/* A row that has come alone; the query is the first.  Takes over the result. */
+void weir__pq_stream_row(struct weir__pq_link *link, PGresult *result, struct weir__pq_after *after);
+
+/* The server has begun a COPY. */
+void weir__pq_stream_begin(struct weir__pq_link *link, ExecStatusType what, struct weir__pq_after *after);
+
+/* Before input is read: has the server refused what was sent? */
+void weir__pq_stream_look(struct weir__pq_link *link);
+
+/* Goes on with it, as far as that is possible now. */
+void weir__pq_stream_go_on(struct weir__pq_link *link, struct weir__pq_after *after);
+
+/* Nobody waits for the first query any more.  Returns whether the server has been told. */
+bool weir__pq_stream_abandon(struct weir__pq_link *link);
+
+/* Ends a pause, if there is one. */
+void weir__pq_stream_wake(struct weir__pq_link *link);
+
+/* What has come may be results now. */
+void weir__pq_link_receive(struct weir__pq_link *link, struct weir__pq_after *after);
 
 /* -- prepared statements; under the link's lock -- */
 

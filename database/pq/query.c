@@ -31,6 +31,16 @@ static void
 cancel(weir_task *task, void *own)
 {
         weir__pq_cancel(own, weir_task_status(task));
+        weir__pq_close_channels(own);
+}
+
+void
+weir__pq_close_channels(struct weir__pq_query *query)
+{
+        if (query->rows)
+                weir_channel_close(query->rows);
+        if (query->input)
+                weir_channel_close(query->input);
 }
 
 static void
@@ -38,6 +48,9 @@ free_query(void *own)
 {
         struct weir__pq_query *query = own;
 
+        weir__pq_close_channels(query);
+        weir_channel_unref(query->rows);
+        weir_channel_unref(query->input);
         for (int i = 0; i < query->count; i++)
                 free(query->values[i]);
         free(query->values);
@@ -120,6 +133,7 @@ weir__pq_query_end(struct weir__pq_query *query)
 {
         weir_task *task = query->task;
 
+        weir__pq_close_channels(query);
         weir_promise_end_with(task, query->outcome.status, &query->outcome, NULL);
         weir_promise_unref(task);
 }
@@ -132,7 +146,7 @@ changeable(const weir_task *task)
 {
         struct weir__pq_query *query = weir__pq_query_of(task);
 
-        return query && query->kind == WEIR__PQ_STATEMENT && !query->task ? query : NULL;
+        return query && query->kind <= WEIR__PQ_STREAM && !query->task ? query : NULL;
 }
 
 static int
@@ -233,6 +247,33 @@ weir_pq_set_binary(weir_task *query)
                 return -EINVAL;
         self->is_binary = true;
         return 0;
+}
+
+static int
+set_channel(weir_task *task, bool is_input, weir_channel *channel)
+{
+        struct weir__pq_query *query = changeable(task);
+
+        if (!query || !channel)
+                return -EINVAL;
+        weir_channel **at = is_input ? &query->input : &query->rows;
+        weir_channel_ref(channel);
+        weir_channel_unref(*at);
+        *at = channel;
+        query->kind = WEIR__PQ_STREAM;
+        return 0;
+}
+
+int
+weir_pq_set_rows(weir_task *query, weir_channel *rows)
+{
+        return set_channel(query, false, rows);
+}
+
+int
+weir_pq_set_input(weir_task *query, weir_channel *input)
+{
+        return set_channel(query, true, input);
 }
 
 int
@@ -346,6 +387,12 @@ int_of_text(const char *value, int64_t *ret_value)
         if (!failed)
                 *ret_value = number;
         return failed;
+}
+
+int
+weir__pq_int_of(const char *value, size_t size, bool is_binary, int64_t *ret_value)
+{
+        return is_binary ? int_of_binary(value, size, ret_value) : int_of_text(value, ret_value);
 }
 
 int

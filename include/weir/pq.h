@@ -223,6 +223,65 @@ WEIR_API const char *weir_pq_field(const weir_task *query, int letter);
  * Result:  NULL for another task, and if it has not failed. */
 WEIR_API const char *weir_pq_problem(const weir_task *query);
 
+/* -- rows one by one, and COPY -- */
+
+/* A row that has come alone, or bytes of COPY. */
+typedef struct weir_pq_row weir_pq_row;
+
+/* Makes a channel for rows: weir_channel_new(capacity, weir_pq_row_free).
+ *
+ * Owner:   the caller has a reference.
+ * Result:  NULL when out of memory.
+ * Threads: any. */
+WEIR_API weir_channel *weir_pq_rows_new(size_t capacity);
+
+/* Has the rows sent into a channel, one by one as they come, whose `drop` has to be weir_pq_row_free.  While it
+ * is full nothing is read from the server, which then waits, too.  So a table of any size needs little memory.
+ * The channel is closed when the task has ended, and the task has no rows then.  If the program closes the
+ * channel, the query ends with -EPIPE.
+ *
+ *     weir_pq_set_rows(query, rows);
+ *     weir_task_start(query);                          the producer
+ *     weir_channel_receive_new(rows, on_row, NULL)     the consumer
+ *
+ * The rows of COPY ... TO STDOUT are those of its format, each as the only value of its row.
+ *
+ * The query is alone on its connection, also where there is a pipeline.
+ *
+ * Owner:   the task has a reference to the channel.
+ * Result:  0; -EINVAL for another task, a script or a NULL channel. */
+WEIR_API int weir_pq_set_rows(weir_task *query, weir_channel *rows);
+
+/* Gives COPY ... FROM STDIN its input: the bytes of the messages of a channel, whose `drop` is weir_pq_row_free.
+ * They need not be whole rows.  The input ends when the channel is closed and empty.  It may be the channel of a
+ * COPY ... TO STDOUT.
+ *
+ * No more is taken out of the channel than the server takes.  If the server refuses a row, the channel is closed
+ * and the query fails.  A cancel has the server drop what came so far.
+ *
+ * Owner, Result: as weir_pq_set_rows. */
+WEIR_API int weir_pq_set_input(weir_task *query, weir_channel *input);
+
+/* Makes a message of bytes for the input of COPY.
+ *
+ * Owner:   the caller; the bytes are copied.
+ * Result:  NULL when out of memory.
+ * Threads: any. */
+WEIR_API weir_pq_row *weir_pq_row_new(const void *data, size_t size);
+
+/* Frees a row that was taken out of its channel: a weir_free_fn.  Accepts NULL. */
+WEIR_API void weir_pq_row_free(void *row);
+
+/* What a row has, as weir_pq_columns, weir_pq_name, weir_pq_value and weir_pq_int.  Bytes of COPY are one value
+ * without a name.  For NULL there is nothing.
+ *
+ * Owner:   the row.
+ * Threads: where the row is yours or borrowed. */
+WEIR_API size_t weir_pq_row_columns(const weir_pq_row *row);
+WEIR_API const char *weir_pq_row_name(const weir_pq_row *row, size_t column);
+WEIR_API const char *weir_pq_row_value(const weir_pq_row *row, size_t column, size_t *size);
+WEIR_API int weir_pq_row_int(const weir_pq_row *row, size_t column, int64_t *ret_value);
+
 /* -- transactions -- */
 
 /* Pushes the steps of a transaction: queries of `transaction`, which is in the place of a pool, and any other

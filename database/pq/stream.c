@@ -1,0 +1,262 @@
+/* database/pq/stream.c: rows that go into a channel, and COPY both ways.
+ *
+ * What a channel has no room for, or does not have yet, makes a pause: a task waits at the channel, and until its end nothing is
+ * read from the server, or nothing more is sent to it.  TCP holds up the other side then.
+ *
+ *     row, or data of COPY --post--> channel          no room: pause, send
+ *     input channel --poll--> PQputCopyData           none there: pause, receive; libpq has bytes left: until the socket takes them
+ *
+ * Threads: those that hold the link's lock; the pauses end on workers. */
+#include "database/pq/row.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+
+/* -- pauses -- */
+
+static void put(struct weir__pq_link *link, weir_pq_row *row);
+static void take_back(struct weir__pq_link *link, int status, struct weir__pq_after *after);
+
+static void
+unref_link(void *link)
+{
+        weir__pq_link_unref(link);
+}
+
+/* A pause has ended.  `row`: what was received, or NULL. */
+static void
+go_on(struct weir__pq_link *link, weir_series *series, int status, weir_pq_row *row)
+{
+        struct weir__pq_after after = {0};
+
+        weir__pq_link_lock(link, &after);
+        bool is_ours = link->pause == series;
+        if (is_ours) {
+                weir_series_unref(link->pause);
+                link->pause = NULL;
+        }
+        if (is_ours && link->state == WEIR__PQ_READY) {
+                if (row)
+                        put(link, row);
+                else if (status)
+                        take_back(link, status, &after);
+                weir__pq_link_go_on(link, &after);
+        }
+        weir__pq_link_unlock(link);
+        weir_pq_row_free(row);
+        weir__pq_after(&after);
+}
+
+static void
+on_sent(weir_task *send, void *context)
+{
+        go_on(context, weir_series_of(send), weir_task_status(send), NULL);
+}
+
+static void
+on_received(weir_task *receive, void *context)
+{
+        go_on(context, weir_series_of(receive), weir_task_status(receive), weir_channel_take_message(receive));
+}
+
+/* The task is one of a channel, whose callback goes on. */
+static void
+begin_pause(struct weir__pq_link *link, weir_task *task, struct weir__pq_after *after)
+{
+        weir_series *series = weir_series_new(NULL, NULL);
+
+        weir_task_set_context(task, weir__pq_link_ref(link), unref_link);
+        link->pause = weir_series_ref(series);
+        weir_series_push(series, task);
+        int failed = weir_series_start(series);
+        if (!failed)
+                return;
+        weir_series_unref(link->pause);
+        link->pause = NULL;
+        weir__pq_link_fail(link, failed, NULL, after);
+}
+
+void
+weir__pq_stream_wake(struct weir__pq_link *link)
+{
+        if (!link->pause)
+                return;
+        weir_series_cancel(link->pause);
+        weir_series_unref(link->pause);
+        link->pause = NULL;
+}
+
+/* -- out -- */
+
+/* The first query ends with that, unless it has failed before. */
+static void
+fail_query(struct weir__pq_link *link, int status, const char *problem)
+{
+        struct weir__pq_outcome *outcome = &link->first->outcome;
+
+        if (outcome->status)
+                return;
+        outcome->status = status;
+        outcome->problem = problem ? strdup(problem) : NULL;
+}
+
+/* Nobody takes rows any more: what still comes is dropped, and the server is asked to stop. */
+static void
+take_back(struct weir__pq_link *link, int status, struct weir__pq_after *after)
+{
+        if (!link->first)
+                return;
+        fail_query(link, status, status == -EPIPE ? "the channel is closed" : NULL);
+        if (link->copy == WEIR__PQ_COPY_IN)
+                return;
+        weir__pq_link_set_limit(link, link->pool->config.clean_limit);
+        weir__pq_link_ask_to_cancel(link, after);
+}
+
+static bool
+is_dropped(const struct weir__pq_link *link)
+{
+        return link->first->outcome.status || !weir__pq_is_wanted(link->first);
+}
+
+/* Takes over the row; NULL: out of memory. */
+static void
+pass_on(struct weir__pq_link *link, weir_pq_row *row, struct weir__pq_after *after)
+{
+        weir_channel *rows = link->first->rows;
+        int posted = row ? weir_channel_post(rows, row) : -ENOMEM;
+
+        if (posted == 0)
+                return;
+        if (posted == -EAGAIN) {
+                begin_pause(link, weir_channel_send_new(rows, row, on_sent, NULL), after);
+                return;
+        }
+        weir_pq_row_free(row);
+        take_back(link, posted, after);
+}
+
+void
+weir__pq_stream_row(struct weir__pq_link *link, PGresult *result, struct weir__pq_after *after)
+{
+        if (is_dropped(link))
+                PQclear(result);
+        else
+                pass_on(link, weir__pq_row_of(result), after);
+}
+
+/* The data of COPY TO, row by row. */
+static void
+take_data(struct weir__pq_link *link, struct weir__pq_after *after)
+{
+        char *data;
+        int size;
+
+        while (link->state == WEIR__PQ_READY && !link->pause && (size = PQgetCopyData(link->connection, &data, true)) != 0) {
+                if (size < 0) {
+                        link->copy = WEIR__PQ_NO_COPY; /* the result says how it ended */
+                        return;
+                }
+                if (!is_dropped(link))
+                        pass_on(link, weir_pq_row_new(data, (size_t)size), after);
+                PQfreemem(data);
+        }
+}
+
+/* -- in -- */
+
+static void
+end_input(struct weir__pq_link *link, const char *problem)
+{
+        if (PQputCopyEnd(link->connection, problem) == 1)
+                link->copy = WEIR__PQ_NO_COPY;
+}
+
+static void
+put(struct weir__pq_link *link, weir_pq_row *row)
+{
+        size_t size;
+        const char *data = weir_pq_row_value(row, 0, &size);
+
+        if (link->copy == WEIR__PQ_COPY_IN && data && size > 0 && PQputCopyData(link->connection, data, (int)size) != 1)
+                fail_query(link, -ENOMEM, PQerrorMessage(link->connection));
+}
+
+/* libpq does not look before the end of the input whether there is an error.  With TLS it is not to be seen here either. */
+void
+weir__pq_stream_look(struct weir__pq_link *link)
+{
+        char type;
+
+        if (PQsslInUse(link->connection) || recv(link->watched, &type, 1, MSG_PEEK | MSG_DONTWAIT) != 1 || type != 'E')
+                return;
+        weir__pq_stream_wake(link);
+        end_input(link, NULL);
+}
+
+static void
+feed(struct weir__pq_link *link, struct weir__pq_after *after)
+{
+        weir_channel *input = link->first->input;
+        void *row;
+        int polled;
+
+        while (link->copy == WEIR__PQ_COPY_IN && link->state == WEIR__PQ_READY && !link->pause) {
+                if (is_dropped(link)) {
+                        end_input(link, "cancelled");
+                        return;
+                }
+                if (PQflush(link->connection) != 0)
+                        return;
+                polled = weir_channel_poll(input, &row);
+                if (polled == -EAGAIN) {
+                        begin_pause(link, weir_channel_receive_new(input, on_received, NULL), after);
+                } else if (polled == 0) {
+                        put(link, row);
+                        weir_pq_row_free(row);
+                } else {
+                        end_input(link, NULL);
+                }
+        }
+}
+
+void
+weir__pq_stream_go_on(struct weir__pq_link *link, struct weir__pq_after *after)
+{
+        if (link->copy == WEIR__PQ_COPY_OUT)
+                take_data(link, after);
+        else if (link->copy == WEIR__PQ_COPY_IN)
+                feed(link, after);
+}
+
+void
+weir__pq_stream_begin(struct weir__pq_link *link, ExecStatusType what, struct weir__pq_after *after)
+{
+        const struct weir__pq_query *query = link->first;
+
+        if (what == PGRES_COPY_BOTH) {
+                weir__pq_link_fail(link, -ENOTSUP, "COPY BOTH is for replication", after);
+                return;
+        }
+        link->copy = what == PGRES_COPY_IN ? WEIR__PQ_COPY_IN : WEIR__PQ_COPY_OUT;
+        if (what == PGRES_COPY_OUT && !query->rows) {
+                fail_query(link, -EINVAL, "COPY TO STDOUT needs a channel: weir_pq_set_rows");
+                take_back(link, -EINVAL, after);
+        }
+        if (what == PGRES_COPY_IN && !query->input)
+                fail_query(link, -EINVAL, "COPY FROM STDIN needs a channel: weir_pq_set_input");
+        weir__pq_stream_go_on(link, after);
+}
+
+bool
+weir__pq_stream_abandon(struct weir__pq_link *link)
+{
+        bool is_input = link->copy == WEIR__PQ_COPY_IN;
+
+        weir__pq_stream_wake(link);
+        if (is_input)
+                end_input(link, "cancelled");
+        return is_input;
+}
