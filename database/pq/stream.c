@@ -106,10 +106,12 @@ fail_query(struct weir__pq_link *link, int status, const char *problem)
 static void
 take_back(struct weir__pq_link *link, int status, struct weir__pq_after *after)
 {
-        if (!link->first)
+        bool is_input = link->copy == WEIR__PQ_COPY_IN;
+
+        if (!link->first || (is_input && status == -EPIPE)) /* a closed channel is the end of the input */
                 return;
         fail_query(link, status, status == -EPIPE ? "the channel is closed" : NULL);
-        if (link->copy == WEIR__PQ_COPY_IN)
+        if (is_input)
                 return;
         weir__pq_link_set_limit(link, link->pool->config.clean_limit);
         weir__pq_link_ask_to_cancel(link, after);

@@ -317,6 +317,8 @@ a_table_is_copied_through_a_channel(void)
         CU_ASSERT_EQUAL(copy_in(pool, "COPY copied FROM STDIN", between, &in), 0);
         WEIR_TEST_EVENTUALLY(out.ends == 1);
         CU_ASSERT(out.status == 0 && out.affected == 50000 && in.affected == 50000);
+        if (out.status || in.status)
+                printf("out: %d %s, in: %d %s\n", out.status, out.problem, in.status, in.problem);
         CU_ASSERT_STRING_EQUAL(server_ask("SELECT sum(a) + sum(length(b)) FROM copied"), "1260025000");
         weir_channel_unref(between);
         weir_pq_unref(pool);
