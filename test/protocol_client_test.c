@@ -1094,7 +1094,82 @@ a_reply_that_is_endless_is_not_kept(void)
         CU_ASSERT(weir_test_resident_bytes() < before + (64 << 20));
 }
 
+/* A message is a digit and that many lines.  It notes how many bytes it has looked at. */
+static size_t looked;
+
+static ssize_t
+frame_of_lines(const void *data, size_t size, void *context)
+{
+        const char *bytes = data;
+        uint64_t *words = weir_frame_words(); /* how far it has looked; lines so far */
+
+        (void)context;
+        while (words[0] < size) {
+                looked++;
+                if (bytes[words[0]++] == '\n' && ++words[1] == (uint64_t)(bytes[0] - '0'))
+                        return (ssize_t)words[0];
+        }
+        return 0;
+}
+
+static void
+a_frame_function_goes_on_where_it_was(void)
+{
+        struct weir_protocol own = {.size = sizeof own, .frame = frame_of_lines, .connections = 1, .depth = 4};
+        struct asked asked[3];
+
+        looked = 0;
+        CU_ASSERT_PTR_NULL(weir_frame_words());
+        begin(&own);
+        for (unsigned i = 0; i < 3; i++)
+                ask(&asked[i], "x");
+        int peer = must_take();
+        for (const char *each = "2ab\nc\n1d\n3\ne"; *each; each++)
+                answer(peer, (char[]){*each, '\0'});
+        ANSWERED(&asked[0], "2ab\nc\n");
+        ANSWERED(&asked[1], "1d\n");
+        WAITS(&asked[2]);
+        answer(peer, "\n\n");
+        ANSWERED(&asked[2], "3\ne\n\n");
+        CU_ASSERT_EQUAL(looked, strlen("2ab\nc\n1d\n3\ne\n\n"));
+        close(peer);
+        weir_test_pass(0);
+        end();
+}
+
 /* -- the end -- */
+
+static void
+free_description(void *description)
+{
+        free(description);
+        looked++;
+}
+
+static void
+a_description_may_be_freed_with_its_endpoint(void)
+{
+        struct weir_protocol *own = calloc(1, sizeof *own);
+        struct asked asked;
+
+        looked = 0;
+        *own = (struct weir_protocol){.size = sizeof *own, .frame = frame_of_lines};
+        begin(own);
+        weir_endpoint_on_free(endpoint, free_description, own);
+        ask(&asked, "x");
+        int peer = must_take();
+        weir_endpoint_unref(endpoint);
+        weir_test_pass(0);
+        CU_ASSERT_EQUAL(looked, 0);
+        answer(peer, "1\n");
+        ANSWERED(&asked, "1\n");
+        CU_ASSERT_EQUAL(looked, 3); /* two bytes, and the function */
+        hang_up(peer);
+        weir_endpoint_on_free(NULL, free_description, NULL);
+        CU_ASSERT_EQUAL(looked, 4);
+        endpoint = NULL;
+        end();
+}
 
 static void
 shutdown_ends_each_stage(void)
@@ -1172,6 +1247,8 @@ main(void)
                 WEIR_TEST(a_request_is_replayed_once_on_another_connection),
                 WEIR_TEST(a_bad_reply_is_told),
                 WEIR_TEST(a_reply_that_is_endless_is_not_kept),
+                WEIR_TEST(a_frame_function_goes_on_where_it_was),
+                WEIR_TEST(a_description_may_be_freed_with_its_endpoint),
                 WEIR_TEST(shutdown_ends_each_stage),
                 WEIR_TEST(the_last_reference_closes_what_is_idle),
         };

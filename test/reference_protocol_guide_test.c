@@ -96,6 +96,30 @@ a_server_is_asked(void)
         weir_endpoint_unref(endpoint);
 }
 
+/* Pairs of lines.  A long one that comes in pieces is read once. */
+static ssize_t
+end_of_pair(const void *data, size_t size, void *context)
+{
+        uint64_t *seen = weir_frame_words(); /* bytes looked at, lines found */
+
+        (void)context;
+        while (seen[0] < size)
+                if (((const char *)data)[seen[0]++] == '\n' && ++seen[1] == 2)
+                        return (ssize_t)seen[0];
+        return 0;
+}
+
+static void
+a_description_is_made_while_the_program_runs(void)
+{
+        struct weir_protocol *pairs = malloc(sizeof *pairs);
+
+        *pairs = (struct weir_protocol){.size = sizeof *pairs, .frame = end_of_pair};
+        weir_endpoint *endpoint = weir_endpoint_new("unix:@nobody-listens-here", pairs);
+        weir_endpoint_on_free(endpoint, free, pairs);
+        weir_endpoint_unref(endpoint);
+}
+
 #define EXAMPLE(name)                      \
         static void run_##name(void)       \
         {                                  \
@@ -106,10 +130,12 @@ a_server_is_asked(void)
 
 EXAMPLE(a_protocol_is_served)
 EXAMPLE(a_server_is_asked)
+EXAMPLE(a_description_is_made_while_the_program_runs)
 
 static const struct weir_test tests[] = {
         WEIR_TEST(run_a_protocol_is_served),
         WEIR_TEST(run_a_server_is_asked),
+        WEIR_TEST(run_a_description_is_made_while_the_program_runs),
 };
 
 int

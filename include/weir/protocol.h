@@ -48,6 +48,17 @@ WEIR_BEGIN
  * Threads: a worker, in a call of its own: it may take long, and other connections go on. */
 typedef ssize_t weir_protocol_frame_fn(const void *data, size_t size, void *context);
 
+/* Inside a frame function: words for what it has found out about the first message so far, such as how
+ * much of it was read.  They are 0 when the function is called for a message for the first time, and
+ * keep what it writes until it is called for that message again.  So a long message that comes in
+ * small pieces is not read from its beginning each time.
+ *
+ * Owner:   borrowed until the function returns.
+ * Result:  WEIR_FRAME_WORDS of them; NULL outside a frame function.
+ * Threads: that of the function. */
+#define WEIR_FRAME_WORDS 4
+WEIR_API uint64_t *weir_frame_words(void);
+
 /* Returns the number that a reply has in common with its request.
  *
  * Threads: as weir_protocol_frame_fn for what has come; for a request also the thread that makes it. */
@@ -231,6 +242,14 @@ WEIR_API weir_endpoint *weir_endpoint_tls_new(const char *address, weir_tls *tls
  * Threads: any. */
 WEIR_API weir_endpoint *weir_endpoint_ref(weir_endpoint *endpoint);
 WEIR_API void weir_endpoint_unref(weir_endpoint *endpoint);
+
+/* Sets a function that is called once, with the context, when the endpoint, its connections and all that
+ * handlers do with their messages are gone: nothing uses the description any more, so the function may
+ * free it.  A later call replaces it.  For a NULL endpoint it is called at once.
+ *
+ * Threads: where the endpoint is yours, before anything is asked.  The function runs on any thread, and
+ *          must not block. */
+WEIR_API void weir_endpoint_on_free(weir_endpoint *endpoint, weir_free_fn *fn, void *context);
 
 /* How many connections there are, with those that are being made.  0 for NULL.
  *

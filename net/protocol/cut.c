@@ -7,6 +7,7 @@
  * Meanwhile nothing reads the session, and the bytes belong to the call: the stream may be closed under it. */
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "factory/task/task.h"
 #include "kernel/worker/deliver.h"
@@ -31,6 +32,22 @@ struct weir__cut {
 
 /* -- the call -- */
 
+static __thread uint64_t *words; /* while a frame function runs on this thread: those of its session; else NULL */
+
+uint64_t *
+weir_frame_words(void)
+{
+        return words;
+}
+
+/* Another message is the first one. */
+static void
+forget(struct weir_session *session)
+{
+        session->scanned = session->wanted = 0;
+        memset(session->words, 0, sizeof session->words);
+}
+
 static ssize_t
 find_end(struct weir_session *session, const char *data, size_t size)
 {
@@ -38,7 +55,9 @@ find_end(struct weir_session *session, const char *data, size_t size)
 
         if (!protocol->frame)
                 return weir__frame_end(protocol, data, size, &session->scanned);
+        words = session->words;
         ssize_t end = protocol->frame(data, size, protocol->context);
+        words = NULL;
         session->wanted = end > 0 ? (size_t)end : 0;
         return weir__frame_check(protocol, end, size);
 }
@@ -69,7 +88,7 @@ look(void *argument)
                         return;
                 cut->parts[cut->count].size = (size_t)end;
                 cut->parts[cut->count++].id = find_id(session, data, (size_t)end);
-                session->scanned = session->wanted = 0;
+                forget(session);
                 at += (size_t)end;
         }
 }
@@ -107,7 +126,7 @@ run_done(struct weir__work *work)
                 transport->input = cut->input;
                 cut->input.data = NULL;
                 if (cut->taken < cut->count) /* other bytes are first now */
-                        session->scanned = session->wanted = 0;
+                        forget(session);
                 else if (at < transport->input.size && cut->count < cut->most)
                         weir__session_note_partial(session);
                 if (at)

@@ -10,6 +10,7 @@
 #include "kernel/memory/watched.h"
 #include "kernel/runtime/runtime.h"
 #include "kernel/worker/deliver.h"
+#include "kernel/worker/user.h"
 
 /* -- life -- */
 
@@ -27,6 +28,8 @@ weir__endpoint_drop(struct weir_endpoint *endpoint)
         weir_tls_unref(endpoint->tls);
         free(endpoint->address);
         free(endpoint->name);
+        if (endpoint->on_free)
+                weir__user_call(endpoint->on_free, endpoint->free_context);
         free(endpoint);
 }
 
@@ -130,6 +133,17 @@ weir_endpoint_unref(weir_endpoint *endpoint)
                 weir__panic("weir_endpoint_unref: no reference is left: it was called once too often");
         if (users == 1)
                 leave(endpoint);
+}
+
+void
+weir_endpoint_on_free(weir_endpoint *endpoint, weir_free_fn *fn, void *context)
+{
+        if (endpoint) {
+                endpoint->on_free = fn;
+                endpoint->free_context = context;
+        } else if (fn) {
+                fn(context);
+        }
 }
 
 unsigned

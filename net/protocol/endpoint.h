@@ -65,6 +65,8 @@ struct weir_endpoint {
         char *address, *name; /* `name` or NULL */
         struct weir_tls *tls; /* or NULL */
         const struct weir_protocol *protocol;
+        weir_free_fn *on_free; /* or NULL */
+        void *free_context;
 
         struct weir__lock lock; /* rank LEAF */
         uint8_t poller;         /* guarded by lock; then the owner's */

@@ -70,6 +70,7 @@ struct weir_session {
         size_t message_bytes; /* in them */
         size_t scanned;    /* bytes of the input without a delimiter */
         size_t wanted;     /* the size of its first message, if a frame function has said that; else 0 */
+        uint64_t words[WEIR_FRAME_WORDS]; /* of the frame function, for that message */
         weir_nsec partial_since, sent_at;
         weir_nsec idle_since; /* bytes have come, or a message has gone; counts while there is none */
         uint64_t sent;     /* of the transport, at `sent_at` */
