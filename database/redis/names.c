@@ -1,0 +1,231 @@
+/* database/redis/names.c: what is known of commands: which wait at the server, which only read, which change their connection, and
+ * where their keys are. */
+#include <ctype.h>
+#include <pthread.h>
+#include <string.h>
+#include <strings.h>
+
+#include "database/redis/redis.h"
+
+#define NAME_MOST 20
+
+#define R WEIR__REDIS_READS
+#define W WEIR__REDIS_WAITS
+#define C WEIR__REDIS_CHANGES
+#define M WEIR__REDIS_MAY_WAIT
+
+static const struct weir__redis_name names[] = {
+        {"APPEND", 0, 1},
+        {"ASKING", C, 0},
+        {"AUTH", C, 0},
+        {"BGREWRITEAOF", 0, 0},
+        {"BGSAVE", 0, 0},
+        {"BITCOUNT", R, 1},
+        {"BITFIELD_RO", R, 1},
+        {"BITOP", 0, 2},
+        {"BITPOS", R, 1},
+        {"BLMOVE", W, 1},
+        {"BLMPOP", W, WEIR__REDIS_KEY_COUNTED},
+        {"BLPOP", W, 1},
+        {"BRPOP", W, 1},
+        {"BRPOPLPUSH", W, 1},
+        {"BZMPOP", W, WEIR__REDIS_KEY_COUNTED},
+        {"BZPOPMAX", W, 1},
+        {"BZPOPMIN", W, 1},
+        {"CLIENT", 0, 0},
+        {"CLUSTER", 0, 0},
+        {"COMMAND", R, 0},
+        {"CONFIG", 0, 0},
+        {"DBSIZE", R, 0},
+        {"DISCARD", C, 0},
+        {"DUMP", R, 1},
+        {"ECHO", R, 0},
+        {"EVAL", 0, WEIR__REDIS_KEY_COUNTED},
+        {"EVALSHA", 0, WEIR__REDIS_KEY_COUNTED},
+        {"EVALSHA_RO", R, WEIR__REDIS_KEY_COUNTED},
+        {"EVAL_RO", R, WEIR__REDIS_KEY_COUNTED},
+        {"EXEC", C, 0},
+        {"EXISTS", R, 1},
+        {"EXPIRETIME", R, 1},
+        {"FAILOVER", 0, 0},
+        {"FCALL", 0, WEIR__REDIS_KEY_COUNTED},
+        {"FCALL_RO", R, WEIR__REDIS_KEY_COUNTED},
+        {"FLUSHALL", 0, 0},
+        {"FLUSHDB", 0, 0},
+        {"FUNCTION", 0, 0},
+        {"GEODIST", R, 1},
+        {"GEOHASH", R, 1},
+        {"GEOPOS", R, 1},
+        {"GEOSEARCH", R, 1},
+        {"GET", R, 1},
+        {"GETBIT", R, 1},
+        {"GETRANGE", R, 1},
+        {"HELLO", C, 0},
+        {"HEXISTS", R, 1},
+        {"HGET", R, 1},
+        {"HGETALL", R, 1},
+        {"HKEYS", R, 1},
+        {"HLEN", R, 1},
+        {"HMGET", R, 1},
+        {"HRANDFIELD", R, 1},
+        {"HSCAN", R, 1},
+        {"HSTRLEN", R, 1},
+        {"HVALS", R, 1},
+        {"INFO", R, 0},
+        {"KEYS", R, 0},
+        {"LASTSAVE", R, 0},
+        {"LCS", R, 1},
+        {"LINDEX", R, 1},
+        {"LLEN", R, 1},
+        {"LMPOP", 0, WEIR__REDIS_KEY_FIRST},
+        {"LPOS", R, 1},
+        {"LRANGE", R, 1},
+        {"MEMORY", R, 2},
+        {"MGET", R, 1},
+        {"MONITOR", C, 0},
+        {"MULTI", C, 0},
+        {"OBJECT", R, 2},
+        {"PEXPIRETIME", R, 1},
+        {"PFCOUNT", R, 1},
+        {"PING", R, 0},
+        {"PSUBSCRIBE", C, 0},
+        {"PSYNC", C, 0},
+        {"PTTL", R, 1},
+        {"PUBLISH", 0, 0},
+        {"PUBSUB", R, 0},
+        {"PUNSUBSCRIBE", C, 0},
+        {"QUIT", C, 0},
+        {"RANDOMKEY", R, 0},
+        {"READONLY", C, 0},
+        {"READWRITE", C, 0},
+        {"RESET", C, 0},
+        {"ROLE", R, 0},
+        {"SAVE", 0, 0},
+        {"SCAN", R, 0},
+        {"SCARD", R, 1},
+        {"SCRIPT", 0, 0},
+        {"SDIFF", R, 1},
+        {"SELECT", C, 0},
+        {"SHUTDOWN", 0, 0},
+        {"SINTER", R, 1},
+        {"SINTERCARD", R, WEIR__REDIS_KEY_FIRST},
+        {"SISMEMBER", R, 1},
+        {"SLOWLOG", 0, 0},
+        {"SMEMBERS", R, 1},
+        {"SMISMEMBER", R, 1},
+        {"SORT_RO", R, 1},
+        {"SPUBLISH", 0, 1},
+        {"SRANDMEMBER", R, 1},
+        {"SSCAN", R, 1},
+        {"SSUBSCRIBE", C, 1},
+        {"STRLEN", R, 1},
+        {"SUBSCRIBE", C, 0},
+        {"SUBSTR", R, 1},
+        {"SUNION", R, 1},
+        {"SUNSUBSCRIBE", C, 1},
+        {"SWAPDB", 0, 0},
+        {"SYNC", C, 0},
+        {"TIME", R, 0},
+        {"TTL", R, 1},
+        {"TYPE", R, 1},
+        {"UNSUBSCRIBE", C, 0},
+        {"UNWATCH", C, 0},
+        {"WAIT", W, 0},
+        {"WAITAOF", W, 0},
+        {"WATCH", C, 1},
+        {"XGROUP", 0, 2},
+        {"XINFO", R, 2},
+        {"XLEN", R, 1},
+        {"XPENDING", R, 1},
+        {"XRANGE", R, 1},
+        {"XREAD", M, WEIR__REDIS_KEY_STREAMS},
+        {"XREADGROUP", M, WEIR__REDIS_KEY_STREAMS},
+        {"XREVRANGE", R, 1},
+        {"ZCARD", R, 1},
+        {"ZCOUNT", R, 1},
+        {"ZDIFF", R, WEIR__REDIS_KEY_FIRST},
+        {"ZINTER", R, WEIR__REDIS_KEY_FIRST},
+        {"ZINTERCARD", R, WEIR__REDIS_KEY_FIRST},
+        {"ZLEXCOUNT", R, 1},
+        {"ZMPOP", 0, WEIR__REDIS_KEY_FIRST},
+        {"ZMSCORE", R, 1},
+        {"ZRANDMEMBER", R, 1},
+        {"ZRANGE", R, 1},
+        {"ZRANGEBYLEX", R, 1},
+        {"ZRANGEBYSCORE", R, 1},
+        {"ZRANK", R, 1},
+        {"ZREVRANGE", R, 1},
+        {"ZREVRANGEBYLEX", R, 1},
+        {"ZREVRANGEBYSCORE", R, 1},
+        {"ZREVRANK", R, 1},
+        {"ZSCAN", R, 1},
+        {"ZSCORE", R, 1},
+        {"ZUNION", R, WEIR__REDIS_KEY_FIRST},
+};
+
+static const struct weir__redis_name unknown = {"", 0, 1};
+
+/* A table of the names, open, at most half full. */
+#define SLOTS 512
+static uint8_t slots[SLOTS]; /* the index of the name, and 1; 0: none */
+
+static unsigned
+hash(const char *text, size_t size)
+{
+        unsigned value = (unsigned)size;
+
+        for (size_t i = 0; i < size; i++)
+                value = value * 31 + ((unsigned char)text[i] & 0xdfu); /* without the case of letters */
+        return (value ^ value >> 9) % SLOTS;
+}
+
+static void
+fill_slots(void)
+{
+        _Static_assert(sizeof names / sizeof *names < UINT8_MAX, "too many names");
+        for (unsigned i = 0; i < sizeof names / sizeof *names; i++) {
+                unsigned slot = hash(names[i].name, strlen(names[i].name));
+
+                while (slots[slot])
+                        slot = (slot + 1) % SLOTS;
+                slots[slot] = (uint8_t)(i + 1);
+        }
+}
+
+const struct weir__redis_name *
+weir__redis_name_of(const char *text, size_t size)
+{
+        static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+        if (!size || size > NAME_MOST)
+                return &unknown;
+        pthread_once(&once, fill_slots);
+        for (unsigned slot = hash(text, size); slots[slot]; slot = (slot + 1) % SLOTS) {
+                const struct weir__redis_name *name = &names[slots[slot] - 1];
+
+                if (strncasecmp(name->name, text, size) == 0 && !name->name[size])
+                        return name;
+        }
+        return &unknown;
+}
+
+static bool
+has_word(const char *word, size_t count, const char *const *arguments, const size_t *sizes)
+{
+        size_t size = strlen(word);
+
+        for (size_t i = 1; i < count; i++)
+                if ((sizes ? sizes[i] : strlen(arguments[i])) == size && strncasecmp(arguments[i], word, size) == 0)
+                        return true;
+        return false;
+}
+
+unsigned
+weir__redis_traits(size_t count, const char *const *arguments, const size_t *sizes)
+{
+        unsigned traits = weir__redis_name_of(arguments[0], sizes ? sizes[0] : strlen(arguments[0]))->traits;
+
+        if (traits & WEIR__REDIS_MAY_WAIT && has_word("BLOCK", count, arguments, sizes))
+                traits |= WEIR__REDIS_WAITS;
+        return traits;
+}

@@ -1,0 +1,143 @@
+/* database/redis/node.c: a server: its endpoints, and the descriptions of the protocol that these have.
+ *
+ * Two descriptions differ in what a cancel does.  Where commands share a connection, replies have "numbers" (`match`): so the
+ * reply to a command that was cancelled is thrown away when it comes, and those behind it stay in step.  A connection of its own
+ * has none: a cancel closes it, which tells the server. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "database/redis/redis.h"
+
+#define IDLE_LIMIT WEIR_SEC(300)
+
+static ssize_t
+find_end(const void *data, size_t size, void *context)
+{
+        const struct weir__redis_node *node = context;
+
+        return weir__redis_frame(data, size, weir_frame_words(), node->settings->config.max_reply);
+}
+
+/* A push of RESP3 is no reply. */
+static uint64_t
+match(const void *message, size_t size, void *context)
+{
+        (void)size;
+        (void)context;
+        return *(const char *)message == '>' ? WEIR_MATCH_NONE : WEIR_MATCH_OLDEST;
+}
+
+static void
+ignore(weir_task *push, void *context)
+{
+        (void)push;
+        (void)context;
+}
+
+static void
+describe(struct weir__redis_node *node)
+{
+        const struct weir_redis_config *config = &node->settings->config;
+
+        node->shared = (struct weir_protocol){
+                .size = sizeof node->shared,
+                .frame = find_end,
+                .max_message = config->max_reply,
+                .match = match,
+                .unsolicited = ignore,
+                .hello = weir__redis_hello,
+                .context = node,
+                .depth = config->depth,
+                .connections = config->connections,
+                .connect_limit = config->connect_limit,
+                .hello_limit = config->connect_limit,
+                .reply_limit = config->command_limit,
+                .idle_limit = IDLE_LIMIT,
+        };
+        node->own = node->shared;
+        node->own.match = NULL;
+        node->own.depth = 1;
+        node->own.connections = config->own;
+        node->own.reply_limit = WEIR_FOREVER;
+}
+
+static weir_endpoint *
+make_endpoint(struct weir__redis_node *node, const struct weir_protocol *protocol)
+{
+        weir_endpoint *endpoint = node->settings->tls ? weir_endpoint_tls_new(node->address, node->settings->tls, NULL, protocol)
+                                                      : weir_endpoint_new(node->address, protocol);
+
+        if (endpoint)
+                weir_endpoint_on_free(endpoint, weir__redis_node_unref, weir__redis_node_ref(node));
+        return endpoint;
+}
+
+struct weir__redis_node *
+weir__redis_node_new(struct weir__redis_settings *settings, const char *address)
+{
+        struct weir__redis_node *node = calloc(1, sizeof *node);
+
+        if (!node)
+                return NULL;
+        atomic_init(&node->references, 1);
+        pthread_mutex_init(&node->lock, NULL);
+        node->settings = weir__redis_settings_ref(settings);
+        node->address = strdup(address);
+        if (node->address) {
+                describe(node);
+                node->commands = make_endpoint(node, &node->shared);
+                node->waits = node->commands ? make_endpoint(node, &node->own) : NULL;
+        }
+        if (node->waits)
+                return node;
+        weir__redis_node_close(node);
+        return NULL;
+}
+
+void
+weir__redis_node_close(struct weir__redis_node *node)
+{
+        if (!node)
+                return;
+        weir_endpoint_unref(node->commands);
+        weir_endpoint_unref(node->waits);
+        weir__redis_node_unref(node);
+}
+
+struct weir__redis_node *
+weir__redis_node_ref(struct weir__redis_node *node)
+{
+        atomic_fetch_add_explicit(&node->references, 1, memory_order_relaxed);
+        return node;
+}
+
+void
+weir__redis_node_unref(void *context)
+{
+        struct weir__redis_node *node = context;
+
+        if (atomic_fetch_sub_explicit(&node->references, 1, memory_order_acq_rel) != 1)
+                return;
+        weir__redis_settings_unref(node->settings);
+        pthread_mutex_destroy(&node->lock);
+        free(node->address);
+        free(node);
+}
+
+void
+weir__redis_node_set_problem(struct weir__redis_node *node, const char *text)
+{
+        pthread_mutex_lock(&node->lock);
+        snprintf(node->problem, sizeof node->problem, "%s", text);
+        pthread_mutex_unlock(&node->lock);
+}
+
+void
+weir__redis_node_problem(struct weir__redis_node *node, char out[WEIR__REDIS_TEXT])
+{
+        pthread_mutex_lock(&node->lock);
+        memcpy(out, node->problem, WEIR__REDIS_TEXT);
+        pthread_mutex_unlock(&node->lock);
+}

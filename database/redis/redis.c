@@ -1,0 +1,158 @@
+/* database/redis/redis.c: the life of a client, and what is read from replies. */
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "database/redis/redis.h"
+
+/* -- a client -- */
+
+weir_redis *
+weir_redis_new(const char *address, const struct weir_redis_config *config)
+{
+        struct weir__redis_settings *settings = weir__redis_settings_new(address, config);
+        weir_redis *redis = settings ? calloc(1, sizeof *redis) : NULL;
+
+        if (!redis) {
+                if (settings)
+                        errno = ENOMEM;
+                weir__redis_settings_unref(settings);
+                return NULL;
+        }
+        atomic_init(&redis->references, 1);
+        redis->settings = settings;
+        redis->node = weir__redis_node_new(settings, settings->targets[0]);
+        if (redis->node)
+                return redis;
+        weir_redis_unref(redis);
+        errno = ENOMEM;
+        return NULL;
+}
+
+weir_redis *
+weir_redis_ref(weir_redis *redis)
+{
+        if (redis)
+                atomic_fetch_add_explicit(&redis->references, 1, memory_order_relaxed);
+        return redis;
+}
+
+void
+weir_redis_unref(weir_redis *redis)
+{
+        if (!redis || atomic_fetch_sub_explicit(&redis->references, 1, memory_order_acq_rel) != 1)
+                return;
+        weir__redis_node_close(redis->node);
+        weir__redis_settings_unref(redis->settings);
+        free(redis);
+}
+
+/* -- replies -- */
+
+static bool
+has_items(const struct weir_redis_reply *reply)
+{
+        return reply && reply->type >= WEIR_REDIS_ARRAY;
+}
+
+static bool
+has_text(const struct weir_redis_reply *reply)
+{
+        return reply && (reply->type == WEIR_REDIS_STRING || reply->type == WEIR_REDIS_ERROR ||
+                         reply->type == WEIR_REDIS_BIG_NUMBER || reply->type == WEIR_REDIS_VERBATIM);
+}
+
+const struct weir_redis_reply *
+weir_redis_item(const struct weir_redis_reply *reply, size_t index)
+{
+        return has_items(reply) && index < reply->size ? &reply->items[index] : NULL;
+}
+
+const struct weir_redis_reply *
+weir_redis_find(const struct weir_redis_reply *reply, const char *key)
+{
+        size_t size = key ? strlen(key) : 0;
+
+        for (size_t i = 0; key && has_items(reply) && i + 1 < reply->size; i += 2)
+                if (has_text(&reply->items[i]) && reply->items[i].size == size && memcmp(reply->items[i].text, key, size) == 0)
+                        return &reply->items[i + 1];
+        return NULL;
+}
+
+const char *
+weir_redis_text(const struct weir_redis_reply *reply)
+{
+        return has_text(reply) ? reply->text : "";
+}
+
+int64_t
+weir_redis_integer(const struct weir_redis_reply *reply, int64_t otherwise)
+{
+        char *end;
+
+        if (!reply)
+                return otherwise;
+        if (reply->type == WEIR_REDIS_INTEGER || reply->type == WEIR_REDIS_BOOLEAN)
+                return reply->integer;
+        if (reply->type == WEIR_REDIS_DOUBLE)
+                return reply->number >= -9e18 && reply->number <= 9e18 ? (int64_t)reply->number : otherwise;
+        if (!has_text(reply) || !reply->size)
+                return otherwise;
+        errno = 0;
+        long long value = strtoll(reply->text, &end, 10);
+        bool is_number = (*reply->text == '-' || (*reply->text >= '0' && *reply->text <= '9')) &&
+                         end == reply->text + reply->size;
+        return is_number && errno == 0 ? value : otherwise;
+}
+
+/* Nodes and bytes of texts. */
+static void
+measure(const struct weir_redis_reply *reply, size_t *nodes, size_t *bytes)
+{
+        ++*nodes;
+        if (has_text(reply))
+                *bytes += reply->size + 1;
+        for (size_t i = 0; has_items(reply) && i < reply->size; i++)
+                measure(&reply->items[i], nodes, bytes);
+}
+
+static void
+copy_to(struct weir_redis_reply *to, const struct weir_redis_reply *from, struct weir_redis_reply **nodes, char **text)
+{
+        *to = *from;
+        if (has_text(from)) {
+                memcpy(*text, from->text, from->size + 1);
+                to->text = *text;
+                *text += from->size + 1;
+        }
+        if (!has_items(from))
+                return;
+        struct weir_redis_reply *items = *nodes;
+        *nodes += from->size;
+        to->items = items;
+        for (size_t i = 0; i < from->size; i++)
+                copy_to(&items[i], &from->items[i], nodes, text);
+}
+
+struct weir_redis_reply *
+weir_redis_reply_copy(const struct weir_redis_reply *reply)
+{
+        size_t nodes = 0, bytes = 0;
+
+        if (!reply)
+                return NULL;
+        measure(reply, &nodes, &bytes);
+        struct weir_redis_reply *copy = malloc(nodes * sizeof *copy + bytes), *next = copy + 1;
+        if (!copy)
+                return NULL;
+        char *text = (char *)(copy + nodes);
+        copy_to(copy, reply, &next, &text);
+        return copy;
+}
+
+void
+weir_redis_reply_free(struct weir_redis_reply *reply)
+{
+        free(reply);
+}

@@ -1,0 +1,213 @@
+/* weir/redis.h: Redis as tasks.  The library is libweir-redis.
+ *
+ *     weir_redis *redis = weir_redis_new("redis://127.0.0.1:6379", NULL);
+ *     weir_task_start(weir_redis_words_new(redis, show, NULL, "GET", "greeting", NULL));
+ *
+ *     static void
+ *     show(weir_task *task, void *context)
+ *     {
+ *             if (weir_task_status(task) != 0)
+ *                     fprintf(stderr, "%s\n", weir_redis_problem(task));
+ *             else
+ *                     puts(weir_redis_text(weir_redis_reply(task)));
+ *     }
+ *
+ * Commands of many tasks share one connection: each goes out when its task starts, and none waits for
+ * the replies to others.  A cancel before the callback is decisive: the callback sees -ECANCELED, and the
+ * reply is thrown away when it comes.  The connection stays usable. */
+#ifndef WEIR_REDIS_H
+#define WEIR_REDIS_H
+
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <weir/channel.h>
+#include <weir/series.h>
+#include <weir/task.h>
+#include <weir/time.h>
+#include <weir/tls.h>
+
+WEIR_BEGIN
+
+/* -- replies -- */
+
+/* What a reply, or a part of it, is. */
+enum weir_redis_type {
+        WEIR_REDIS_NULL = 0,   /* nothing */
+        WEIR_REDIS_STRING,     /* text and size: any bytes; also a status such as "OK" */
+        WEIR_REDIS_ERROR,      /* text and size */
+        WEIR_REDIS_INTEGER,    /* integer */
+        WEIR_REDIS_DOUBLE,     /* number */
+        WEIR_REDIS_BOOLEAN,    /* integer: 1 or 0 */
+        WEIR_REDIS_BIG_NUMBER, /* text and size: digits */
+        WEIR_REDIS_VERBATIM,   /* text and size */
+        WEIR_REDIS_ARRAY,      /* items and size */
+        WEIR_REDIS_MAP,        /* items and size: keys and values by turns, so size is even */
+        WEIR_REDIS_SET,        /* items and size */
+        WEIR_REDIS_PUSH,       /* items and size */
+};
+
+/* A reply.  A server that speaks RESP2 sends arrays in place of maps and sets, strings in place of doubles,
+ * and integers in place of booleans. */
+struct weir_redis_reply {
+        enum weir_redis_type type;
+        size_t size; /* bytes of the text, or items */
+        union {
+                int64_t integer;
+                double number;
+                const char *text; /* followed by a NUL that is not counted */
+                const struct weir_redis_reply *items;
+        };
+};
+
+/* An item of an array, a map, a set or a push; and the value of a key, which is text, in a map, or in an array
+ * of keys and values by turns.
+ *
+ * Owner:   the reply.
+ * Result:  NULL if there is none, for another type, and for NULL.
+ * Threads: any that may read the reply. */
+WEIR_API const struct weir_redis_reply *weir_redis_item(const struct weir_redis_reply *reply, size_t index);
+WEIR_API const struct weir_redis_reply *weir_redis_find(const struct weir_redis_reply *reply, const char *key);
+
+/* The text of a reply.
+ *
+ * Owner:   the reply.
+ * Result:  "" for a reply that has none, and for NULL.
+ * Threads: any that may read the reply. */
+WEIR_API const char *weir_redis_text(const struct weir_redis_reply *reply);
+
+/* The number of an integer or a boolean, of a double without its fraction, or of a text of digits.
+ *
+ * Result:  `otherwise` if it is none, or too large, and for NULL.
+ * Threads: any that may read the reply. */
+WEIR_API int64_t weir_redis_integer(const struct weir_redis_reply *reply, int64_t otherwise);
+
+/* Copies a reply, for use after the callback.
+ *
+ * Owner:   the caller, who frees it by weir_redis_reply_free, which accepts NULL.
+ * Result:  NULL when out of memory, and for NULL.
+ * Threads: any that may read the reply. */
+WEIR_API struct weir_redis_reply *weir_redis_reply_copy(const struct weir_redis_reply *reply);
+WEIR_API void weir_redis_reply_free(struct weir_redis_reply *reply);
+
+/* -- a server -- */
+
+/* A server, or the servers that stand for one, with the connections to it. */
+typedef struct weir_redis weir_redis;
+
+/* Begins with WEIR_REDIS_CONFIG_DEFAULT.  Texts are copied.  What is 0 or NULL has its default. */
+struct weir_redis_config {
+        size_t size;          /* sizeof(struct weir_redis_config) */
+        const char *user;     /* of an ACL; NULL: that of the address, or the default user */
+        const char *password; /* NULL: that of the address, or none */
+        const char *name;     /* of the connections (CLIENT SETNAME); NULL: none */
+        weir_tls *tls;        /* of rediss: addresses, which takes a reference; NULL: the system's roots */
+        unsigned version;     /* of the protocol: 2 or 3; 0: 3, or 2 with a server that knows no other */
+        unsigned connections; /* that commands share; 1 */
+        unsigned depth;       /* commands that are under way on one of them, at most 65535; 1024 */
+        unsigned own;         /* connections of their own at once: blocking commands, sessions; 64 */
+        unsigned retries;     /* how often a command is sent again, if it may be; 4; UINT_MAX: never */
+        size_t max_reply;     /* bytes of a reply, 1 GiB at most; 64 MiB */
+
+        /* Time limits.  WEIR_FOREVER: none. */
+        weir_nsec connect_limit; /* until a connection stands, with its greeting; 10 s */
+        weir_nsec command_limit; /* from when a command is out until its reply is there; not of blocking commands; 30 s */
+};
+
+/* The initializer of a config. */
+#define WEIR_REDIS_CONFIG_DEFAULT {.size = sizeof(struct weir_redis_config)}
+
+/* Makes a client.  It connects when there is something to send.  The address is one of
+ *
+ *   redis://[[user]:password@]host[:port][/database]
+ *   rediss://...                                        with TLS
+ *   unix://[[user]:password@]path[?db=database]
+ *
+ * The port is 6379 unless it is given.  A user and a password may have %XX.
+ *
+ * Owner:   the caller has a reference.  NULL as config is the default.
+ * Result:  NULL with errno EINVAL: a wrong address or config, which the log names; ENOMEM.  Tasks of a
+ *          NULL client fail at their start with -ENOMEM.
+ * Threads: any.  It works before the runtime has started. */
+WEIR_API weir_redis *weir_redis_new(const char *address, const struct weir_redis_config *config);
+
+/* Takes and drops a reference.  Tasks have their own.  Without a reference the connections are closed.  Both
+ * accept NULL.
+ *
+ * Threads: any. */
+WEIR_API weir_redis *weir_redis_ref(weir_redis *redis);
+WEIR_API void weir_redis_unref(weir_redis *redis);
+
+/* -- commands -- */
+
+/* Makes a task that sends a command and gets its reply.  The arguments are `count` texts of those sizes; NULL
+ * as `sizes`: they end with a NUL.
+ *
+ * Commands that wait at the server (BLPOP, XREAD with BLOCK, WAIT and others) get connections of their own.
+ * A cancel closes such a connection, so the server gives nothing to one that waits no more.
+ *
+ * If the connection breaks, or cannot be made, a command is sent again after a pause, unless the server may
+ * have executed it.  So it is sent again if not all of it was out; if it only reads, such as GET; or after
+ * weir_redis_set_repeatable.  Otherwise it fails, and the program decides.  A server that is loading its data
+ * is asked again as well.
+ *
+ * Owner:   the caller, until the task is consumed.  The arguments are copied.
+ * Result:  NULL when out of memory; every consumer accepts NULL.  The task's status: 0: weir_redis_reply has
+ *          the reply; of an error of the server, whose text weir_redis_problem has: -EACCES (NOAUTH,
+ *          WRONGPASS, NOPERM), -EAGAIN (LOADING, BUSY, TRYAGAIN, CLUSTERDOWN, MASTERDOWN), -EROFS
+ *          (READONLY), -ENOENT (NOSCRIPT), -EREMOTEIO (any other);
+ *          -ENOMEM, also for a NULL client; -EINVAL: no arguments; -EOPNOTSUPP: the command would change the
+ *            state of a connection that others use, such as SELECT or MULTI;
+ *          -ECONNRESET: the connection broke, and the command was not sent again; -ECONNREFUSED, -ENOENT and
+ *            others of weir_connect_new and weir_connect_tls_new;
+ *          -ETIMEDOUT: a limit has passed; -EMSGSIZE: the reply is too large; -E2BIG: it is too deep;
+ *          -EBADMSG: it is none; -EPROTO: a reply came that nobody waits for; -ECANCELED, -ETIMEDOUT or
+ *            -ESHUTDOWN if its series ended before.
+ * Threads: any. */
+WEIR_API weir_task *weir_redis_command_new(weir_redis *redis, size_t count, const char *const *arguments, const size_t *sizes,
+                                           weir_task_fn *done, void *context);
+
+/* The same with texts, up to NULL. */
+WEIR_API weir_task *weir_redis_words_new(weir_redis *redis, weir_task_fn *done, void *context, const char *first, ...)
+        __attribute__((sentinel));
+
+/* The same with a format: words are separated by spaces, and parts of them may be
+ *
+ *   %s (const char *), %b (const void *, size_t), %d (int), %u (unsigned), %lld (long long), %llu (unsigned
+ *   long long), %zu (size_t), %g (double, as many digits as it needs), %%
+ *
+ * What is put in stays within its word, whatever bytes it has.
+ *
+ *     weir_redis_format_new(redis, NULL, NULL, "SET session:%d %b EX %u", id, data, size, 60)
+ *
+ * Result:  as weir_redis_command_new; -EINVAL also for another conversion. */
+WEIR_API weir_task *weir_redis_format_new(weir_redis *redis, weir_task_fn *done, void *context, const char *format, ...);
+WEIR_API weir_task *weir_redis_vformat_new(weir_redis *redis, weir_task_fn *done, void *context, const char *format,
+                                           va_list arguments);
+
+/* Says that a command may be executed twice.
+ *
+ * Result:  0; -EINVAL for another task, or NULL.
+ * Threads: where the task is yours. */
+WEIR_API int weir_redis_set_repeatable(weir_task *command);
+
+/* The reply.
+ *
+ * Owner:   the task; weir_redis_reply_copy keeps it longer.
+ * Result:  NULL if there is none, and for another task.  If the server has sent an error, it is that.
+ * Threads: inside the task's callback. */
+WEIR_API const struct weir_redis_reply *weir_redis_reply(const weir_task *command);
+
+/* Why the command has failed, for people: the server's text, such as "WRONGTYPE Operation against ...", or
+ * what has happened to the connection.
+ *
+ * Owner:   the task.
+ * Result:  NULL if it has not failed, and for another task.
+ * Threads: inside the task's callback. */
+WEIR_API const char *weir_redis_problem(const weir_task *command);
+
+WEIR_END
+
+#endif

@@ -1,0 +1,174 @@
+/* test/addon/redis_server.h: a redis-server of the test, on a free port, with its data in a directory of its own.  It ends with the
+ * test, also when that is killed. */
+#ifndef WEIR_TEST_REDIS_SERVER_H
+#define WEIR_TEST_REDIS_SERVER_H
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "test/support.h"
+
+struct redis_server {
+        pid_t pid;
+        int port, tls_port;           /* 0: none */
+        char directory[64], path[96]; /* of a Unix socket */
+        char more[512];               /* lines of its configuration */
+};
+
+static inline bool
+redis_is_installed(void)
+{
+        return access("/usr/bin/redis-server", X_OK) == 0;
+}
+
+/* A port that nobody has now. */
+static inline int
+free_port(void)
+{
+        struct sockaddr_in name = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+        socklen_t size = sizeof name;
+        int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+        if (bind(fd, (struct sockaddr *)&name, size) < 0 || getsockname(fd, (struct sockaddr *)&name, &size) < 0)
+                abort();
+        close(fd);
+        return ntohs(name.sin_port);
+}
+
+static inline int
+redis_dial(int port)
+{
+        struct sockaddr_in name = {
+                .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK), .sin_port = htons((uint16_t)port)};
+        int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+        if (connect(fd, (struct sockaddr *)&name, sizeof name) == 0)
+                return fd;
+        close(fd);
+        return -1;
+}
+
+/* Sends a command of words and reads a reply of one line, or of one text.  "" : there is none. */
+static inline const char *
+redis_say(int port, const char *line)
+{
+        static char reply[65536];
+        int fd = redis_dial(port);
+        size_t used = 0;
+
+        reply[0] = '\0';
+        if (fd < 0)
+                return reply;
+        dprintf(fd, "%s\r\n", line);
+        for (ssize_t got; used < sizeof reply - 1 && (got = read(fd, reply + used, sizeof reply - 1 - used)) > 0;) {
+                used += (size_t)got;
+                reply[used] = '\0';
+                const char *end = strstr(reply, "\r\n");
+                if (end && (*reply != '$' || (size_t)(end + 2 - reply) + (size_t)atoi(reply + 1) + 2 <= used))
+                        break;
+        }
+        close(fd);
+        return reply;
+}
+
+static inline void
+redis_begin(struct redis_server *server, const char *program)
+{
+        char config[128];
+
+        snprintf(config, sizeof config, "%s/redis.conf", server->directory);
+        fflush(NULL);
+        server->pid = fork();
+        if (server->pid == 0) {
+                prctl(PR_SET_PDEATHSIG, SIGKILL);
+                int null = open("/dev/null", O_RDWR);
+                dup2(null, 0);
+                dup2(null, 1);
+                dup2(null, 2);
+                execlp(program, program, config, strcmp(program, "redis-sentinel") == 0 ? "--sentinel" : (char *)NULL,
+                       (char *)NULL);
+                _exit(127);
+        }
+}
+
+/* Starts it again on its port, with its directory. */
+static inline void
+redis_restart(struct redis_server *server)
+{
+        redis_begin(server, "redis-server");
+        WEIR_TEST_EVENTUALLY(server->port ? redis_dial(server->port) >= 0 : access(server->path, R_OK) == 0);
+}
+
+/* `more`: lines of its configuration. */
+static inline void
+redis_configure(struct redis_server *server, const char *more, ...)
+{
+        char config[128];
+        va_list arguments;
+
+        strcpy(server->directory, "/tmp/weir-redis-XXXXXX");
+        if (!mkdtemp(server->directory))
+                abort();
+        if (!server->port)
+                server->port = free_port();
+        snprintf(server->path, sizeof server->path, "%s/socket", server->directory);
+        snprintf(config, sizeof config, "%s/redis.conf", server->directory);
+        FILE *file = fopen(config, "w");
+        fprintf(file, "port %d\nbind 127.0.0.1\nunixsocket %s\ndir %s\nsave \"\"\n", server->port, server->path,
+                server->directory);
+        va_start(arguments, more);
+        vfprintf(file, more, arguments);
+        va_end(arguments);
+        fclose(file);
+}
+
+static inline void
+redis_start(struct redis_server *server, const char *more)
+{
+        redis_configure(server, "%s", more);
+        redis_begin(server, "redis-server");
+        for (int64_t began = weir_test_now();;) {
+                int fd = redis_dial(server->port);
+
+                if (fd >= 0) {
+                        close(fd);
+                        break;
+                }
+                weir_test_pause(began, "redis-server listens", __FILE__, __LINE__);
+        }
+}
+
+static inline void
+redis_kill(struct redis_server *server, int signal_number)
+{
+        if (server->pid <= 0)
+                return;
+        kill(server->pid, signal_number);
+        kill(server->pid, SIGCONT);
+        waitpid(server->pid, NULL, 0);
+        server->pid = 0;
+}
+
+static inline void
+redis_stop(struct redis_server *server)
+{
+        char command[128];
+
+        redis_kill(server, SIGKILL);
+        snprintf(command, sizeof command, "rm -rf '%s'", server->directory);
+        if (strncmp(server->directory, "/tmp/weir-redis-", 16) == 0 && system(command) != 0)
+                CU_FAIL("the directory is not removed");
+}
+
+#endif
