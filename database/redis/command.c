@@ -1,11 +1,13 @@
 /* database/redis/command.c: a command as a task.
  *
- *     its begin: a series of its own: ask --answered--> the promise ends
- *                                      \--it may be sent again--> pause --> ask ...
+ *     its begin: an ask alone --answered--> the promise ends
+ *           \                  \--it may be sent again--> a series: pause --> ask ...
+ *            \--its node is not known to answer--> a series: ask ...
  *
- * A cancel of the promise cancels the series, so it reaches the ask wherever that is.
+ * A cancel of the promise cancels the series.  An ask alone has none, which would cost a third of all: it goes out at once, and
+ * its reply is thrown away if the promise has ended.
  *
- * Threads: made on any thread; the rest within the series, but for the begin and the cancel. */
+ * Threads: made on any thread; the rest one after the other, but for the cancel. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,6 +21,7 @@
 #define PAUSE_MOST WEIR_SEC(2)
 #define WORD_MOST  40 /* bytes of an argument in a dump */
 
+static void series_over(weir_series *series, void *context);
 static void send_again(weir_task *pause, void *context);
 
 /* -- the end -- */
@@ -95,16 +98,41 @@ may_pass(int status)
         }
 }
 
+/* Goes on with that task in the series of the command, which begins with it if there is none.  Result: 0 or a negative errno. */
+static int
+go_on(struct weir__redis_command *command, weir_task *task)
+{
+        weir_series *series = atomic_load_explicit(&command->series, memory_order_relaxed);
+
+        if (series)
+                return weir_series_push(series, task);
+        series = weir_series_ref(weir_series_new(series_over, command));
+        int failed = weir_series_push(series, task);
+        if (!failed) {
+                atomic_store(&command->series, series);
+                if (atomic_load(&command->is_cancelled))
+                        weir_series_cancel(series);
+                failed = weir_series_start(series);
+                if (!failed)
+                        return 0;
+                weir_series_unref(atomic_exchange(&command->series, NULL));
+                return failed;
+        }
+        weir_series_dismiss(series);
+        weir_series_unref(series);
+        return failed;
+}
+
 /* Sends it once more after a while.  Returns whether that will be. */
 static bool
-try_again(struct weir__redis_command *command, weir_series *series)
+try_again(struct weir__redis_command *command)
 {
         weir_nsec pause = PAUSE << (command->tries < 8 ? command->tries : 8);
 
         if (command->tries >= command->redis->settings->config.retries)
                 return false;
         command->tries++;
-        return weir_series_push(series, weir_timer_new(pause < PAUSE_MOST ? pause : PAUSE_MOST, send_again, command)) == 0;
+        return go_on(command, weir_timer_new(pause < PAUSE_MOST ? pause : PAUSE_MOST, send_again, command)) == 0;
 }
 
 static bool
@@ -123,7 +151,8 @@ drop_tree(struct weir__redis_command *command)
 
 /* -- an answer -- */
 
-static void
+/* Returns whether the command is over. */
+static bool
 take_reply(struct weir__redis_command *command, weir_task *ask)
 {
         size_t size;
@@ -137,40 +166,67 @@ take_reply(struct weir__redis_command *command, weir_task *ask)
                                              : "no valid one");
         } else if (command->tree.root->type == WEIR_REDIS_ERROR) {
                 status = weir__redis_status_of(command->tree.root->text);
-                if (is_loading(command->tree.root->text) && try_again(command, weir_series_of(ask))) {
+                if (is_loading(command->tree.root->text) && try_again(command)) {
                         drop_tree(command);
-                        return;
+                        return false;
                 }
         }
         end(command, status);
+        return true;
+}
+
+static bool
+take_failure(struct weir__redis_command *command, weir_task *ask, int status)
+{
+        enum weir_ask_stage stage = weir_ask_stage(ask);
+        struct weir__redis_node *node = atomic_load_explicit(&command->node, memory_order_relaxed);
+
+        atomic_store_explicit(&node->is_flowing, false, memory_order_relaxed);
+        if (may_pass(status) && may_repeat(command, stage) && try_again(command))
+                return false;
+        note_failure(command, stage, status);
+        end(command, status);
+        return true;
+}
+
+/* Returns whether the command is over. */
+static bool
+take_answer(struct weir__redis_command *command, weir_task *ask)
+{
+        int status = weir_task_status(ask);
+
+        return status == 0 ? take_reply(command, ask) : take_failure(command, ask, status);
 }
 
 static void
 answered(weir_task *ask, void *context)
 {
         struct weir__redis_command *command = context;
-        int status = weir_task_status(ask);
+        struct weir__redis_node *node = atomic_load_explicit(&command->node, memory_order_relaxed);
 
-        if (__builtin_expect(status == 0, 1)) {
-                take_reply(command, ask);
-                return;
-        }
-        enum weir_ask_stage stage = weir_ask_stage(ask);
-        if (may_pass(status) && may_repeat(command, stage) && try_again(command, weir_series_of(ask)))
-                return;
-        note_failure(command, stage, status);
-        end(command, status);
+        if (weir_task_status(ask) == 0 && !(command->traits & WEIR__REDIS_WAITS))
+                atomic_store_explicit(&node->is_flowing, true, memory_order_relaxed);
+        take_answer(command, ask); /* the end of the series does the rest */
+}
+
+static void
+answered_alone(weir_task *ask, void *context)
+{
+        struct weir__redis_command *command = context;
+
+        if (take_answer(command, ask))
+                release(command);
 }
 
 /* -- sending -- */
 
 static weir_task *
-ask_new(struct weir__redis_command *command)
+ask_new(struct weir__redis_command *command, weir_task_fn *done)
 {
         const struct weir__redis_node *node = atomic_load_explicit(&command->node, memory_order_relaxed);
 
         return weir_ask_new(command->traits & WEIR__REDIS_WAITS ? node->waits : node->commands, command->bytes, command->size,
-                            answered, command);
+                            done, command);
 }
 
 static void
@@ -179,24 +235,28 @@ send_again(weir_task *pause, void *context)
         struct weir__redis_command *command = context;
 
         if (weir_task_status(pause) == 0)
-                weir_series_push(weir_series_of(pause), ask_new(command));
+                go_on(command, ask_new(command, answered)); /* if that fails, the series has it as its status */
+}
+
+static int
+send_first(struct weir__redis_command *command)
+{
+        struct weir__redis_node *node = command->redis->node;
+
+        atomic_store_explicit(&command->node, node, memory_order_relaxed);
+        atomic_fetch_add_explicit(&node->under_way, 1, memory_order_relaxed);
+        if (atomic_load_explicit(&node->is_flowing, memory_order_relaxed) && !(command->traits & WEIR__REDIS_WAITS))
+                return weir_task_start(ask_new(command, answered_alone));
+        return go_on(command, ask_new(command, answered));
 }
 
 static void
 begin(weir_task *promise, void *own)
 {
         struct weir__redis_command *command = own;
-        int failed = command->fault;
 
         command->promise = weir_promise_ref(promise);
-        if (!failed) {
-                atomic_store_explicit(&command->node, command->redis->node, memory_order_relaxed);
-                atomic_fetch_add_explicit(&command->redis->node->under_way, 1, memory_order_relaxed);
-                weir_series *series = weir_series_new(series_over, command);
-                weir_series_push(series, ask_new(command));
-                command->series = weir_series_ref(series);
-                failed = weir_series_start(series);
-        }
+        int failed = command->fault ? command->fault : send_first(command);
         if (!failed)
                 return;
         end(command, failed);
@@ -206,10 +266,11 @@ begin(weir_task *promise, void *own)
 static void
 cancel(weir_task *promise, void *own)
 {
-        const struct weir__redis_command *command = own;
+        struct weir__redis_command *command = own;
 
         (void)promise;
-        weir_series_cancel(command->series);
+        atomic_store(&command->is_cancelled, true);
+        weir_series_cancel(atomic_load(&command->series));
 }
 
 /* -- its data -- */

@@ -51,6 +51,7 @@ struct weir__redis_node {
         weir_endpoint *commands;          /* with the first description */
         weir_endpoint *waits;             /* with the second */
         _Atomic unsigned under_way;       /* commands */
+        _Atomic bool is_flowing;          /* the last command had a reply */
 
         pthread_mutex_t lock;
         char problem[WEIR__REDIS_TEXT]; /* of the last greeting that has failed; guarded by lock */
@@ -127,7 +128,8 @@ struct weir_redis {
 struct weir__redis_command {
         struct weir_redis *redis;              /* a reference */
         weir_task *promise;                    /* a reference from its begin to the end of its series */
-        weir_series *series;                   /* a reference; NULL: it has not begun */
+        weir_series *_Atomic series;           /* a reference; NULL: there is none yet */
+        _Atomic bool is_cancelled;             /* is set before the series is looked for */
         struct weir__redis_node *_Atomic node; /* to which it goes; the redis keeps it */
         uint8_t traits;
         bool is_repeatable, is_over;

@@ -350,8 +350,11 @@ weir__redis_build(const char *data, size_t size, void *room, size_t room_size, s
         size_t nodes = shape_of(*data) < ITEMS ? 1 : count_nodes(data, size),
                need = nodes * sizeof(struct weir_redis_reply) + size;
         bool fits = need <= room_size;
-        struct builder build = {.size = size};
+        struct builder build; /* its levels are not filled in: they are large */
 
+        build.size = size;
+        build.at = 0;
+        build.depth = 0;
         tree->memory = fits ? NULL : malloc(need);
         tree->root = fits ? room : tree->memory;
         if (!tree->root)

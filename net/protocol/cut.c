@@ -13,7 +13,7 @@
 #include "kernel/worker/deliver.h"
 #include "net/protocol/session.h"
 
-#define PARTS 16 /* messages of one call */
+#define PARTS 56 /* messages of one call; so that malloc has it at hand */
 
 struct weir__cut {
         struct weir__work work;

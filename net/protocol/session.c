@@ -16,6 +16,7 @@
 #include "kernel/runtime/runtime.h"
 #include "kernel/worker/deliver.h"
 
+#define FLUSH_WAITS 8 /* turns of the poller, at most, for more output */
 #define SEND_LIMIT WEIR_SEC(30)
 
 /* -- references -- */
@@ -405,11 +406,29 @@ weir__session_flush(struct weir_session *session)
         weir__session_receive(session);
 }
 
+/* Whether there was more output since it looked last, and other work may bring more still: all of it goes out at once then. */
+static bool
+gives_way(struct weir_session *session)
+{
+        const struct weir__poller *poller = weir__poller_at(session->poller);
+        bool is_more_coming = session->flushes != session->flushes_seen && poller->ready.works.first;
+
+        if (!is_more_coming || session->is_over || session->flush_waits == FLUSH_WAITS)
+                return false;
+        session->flush_waits++;
+        session->flushes_seen = session->flushes;
+        return true;
+}
+
 static void
 run_flushing(struct weir__work *work)
 {
         struct weir_session *session = weir__container_of(work, struct weir_session, flushing);
 
+        if (gives_way(session)) {
+                weir__deliver(weir__poller_at(session->poller), work);
+                return;
+        }
         session->is_flush_due = false;
         weir__session_flush(session);
         weir__session_drop(session);
@@ -420,9 +439,12 @@ static const struct weir__work_ops flushing_ops = {.run = run_flushing};
 void
 weir__session_flush_later(struct weir_session *session)
 {
+        session->flushes++;
         if (session->is_flush_due)
                 return;
         session->is_flush_due = true;
+        session->flush_waits = 0;
+        session->flushes_seen = session->flushes;
         weir__session_keep(session);
         weir__deliver(weir__poller_at(session->poller), &session->flushing);
 }

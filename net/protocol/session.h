@@ -60,6 +60,8 @@ struct weir_session {
         bool is_closing;   /* it takes in no more, and is over when all is answered and out */
         bool is_partial;   /* the beginning of a message has come */
         bool is_flush_due; /* `flushing` is on its way */
+        uint8_t flush_waits;            /* how often it has given way to more output */
+        unsigned flushes, flushes_seen; /* asked for since it is on its way; when it gave way last */
         bool is_receiving; /* messages are being received: what changes is settled behind them */
         bool is_sending;   /* the limit is that of output */
         bool is_done;      /* it takes in no more, and nobody waits for what comes */

@@ -1,0 +1,245 @@
+/* bench/redis.c: what a command of Redis costs the client, with 64 of them under way.
+ *
+ * Each of 64 loops sends its next command when it has the reply to the last one.  The peers: hiredis with libevent, on one thread;
+ * and redis-benchmark with 64 connections, without pipelining.  All talk to the same server, over TCP. */
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <weir/redis.h>
+#include <weir/weir.h>
+
+#include "bench.h"
+#include "cases.h"
+
+#ifdef WITH_HIREDIS
+#include <event2/event.h>
+#include <hiredis/adapters/libevent.h>
+#include <hiredis/async.h>
+#include <hiredis/hiredis.h>
+#endif
+
+#define ROUNDS    5
+#define COUNT     400000
+#define IN_FLIGHT 64
+#define PATIENCE  120
+#define CPU_TIME  "CPU ns per command"
+#define RATE      "commands per CPU second"
+#define TIME      "ns per command"
+
+static int port;
+static unsigned count = COUNT;
+
+struct shape {
+        const char *name, *first, *second; /* GET and a key; for SET a value, too */
+        bool is_set;
+};
+
+static const struct shape shapes[] = {
+        {"GET of 100 bytes", "GET", "key:000000000001", false},
+        {"SET of 100 bytes", "SET", "key:000000000001", true},
+};
+
+static char value[101];
+
+/* -- weir -- */
+
+static weir_redis *redis;
+static _Atomic unsigned started, ended;
+static const struct shape *shape_now;
+
+static void on_reply(weir_task *task, void *context);
+
+static void
+send_next(void)
+{
+        const char *arguments[3] = {shape_now->first, shape_now->second, value};
+
+        if (atomic_fetch_add_explicit(&started, 1, memory_order_relaxed) < count)
+                weir_task_start(weir_redis_command_new(redis, shape_now->is_set ? 3 : 2, arguments, NULL, on_reply, NULL));
+}
+
+static void
+on_reply(weir_task *task, void *context)
+{
+        (void)context;
+        if (weir_task_status(task) != 0) {
+                fprintf(stderr, "weir: %s\n", weir_redis_problem(task));
+                exit(1);
+        }
+        atomic_fetch_add_explicit(&ended, 1, memory_order_relaxed);
+        send_next();
+}
+
+static bool
+measure_weir(const void *argument, double values[BENCH_VALUES])
+{
+        char address[64];
+
+        shape_now = argument;
+        snprintf(address, sizeof address, "redis://127.0.0.1:%d", port);
+        redis = weir_redis_new(address, NULL);
+        weir_task_run(weir_redis_words_new(redis, NULL, NULL, "SET", shape_now->second, value, NULL));
+        int64_t began = bench_now(), cpu = bench_cpu();
+        for (unsigned i = 0; i < IN_FLIGHT; i++)
+                send_next();
+        while (atomic_load(&ended) < count)
+                bench_sleep(1000000);
+        values[0] = (double)(bench_cpu() - cpu) / count;
+        values[1] = (double)(bench_now() - began) / count;
+        weir_redis_unref(redis);
+        weir_shutdown();
+        return true;
+}
+
+/* -- hiredis -- */
+
+#ifdef WITH_HIREDIS
+static redisAsyncContext *hiredis;
+static struct event_base *base;
+
+static void on_hiredis(redisAsyncContext *context, void *answer, void *unused);
+
+static void
+send_hiredis(void)
+{
+        const char *arguments[3] = {shape_now->first, shape_now->second, value};
+        size_t sizes[3] = {3, strlen(shape_now->second), 100};
+
+        if (atomic_fetch_add_explicit(&started, 1, memory_order_relaxed) < count)
+                redisAsyncCommandArgv(hiredis, on_hiredis, NULL, shape_now->is_set ? 3 : 2, arguments, sizes);
+}
+
+static void
+on_hiredis(redisAsyncContext *context, void *answer, void *unused)
+{
+        (void)context;
+        (void)unused;
+        if (!answer)
+                return;
+        if (atomic_fetch_add_explicit(&ended, 1, memory_order_relaxed) + 1 == count)
+                event_base_loopbreak(base);
+        send_hiredis();
+}
+
+static bool
+measure_hiredis(const void *argument, double values[BENCH_VALUES])
+{
+        shape_now = argument;
+        base = event_base_new();
+        hiredis = redisAsyncConnect("127.0.0.1", port);
+        redisLibeventAttach(hiredis, base);
+        int64_t began = bench_now(), cpu = bench_cpu();
+        for (unsigned i = 0; i < IN_FLIGHT; i++)
+                send_hiredis();
+        event_base_dispatch(base);
+        values[0] = (double)(bench_cpu() - cpu) / count;
+        values[1] = (double)(bench_now() - began) / count;
+        return ended == count;
+}
+#endif
+
+/* -- redis-benchmark -- */
+
+static bool
+measure_benchmark(const void *argument, double values[BENCH_VALUES])
+{
+        const struct shape *shape = argument;
+        char port_text[16], count_text[16];
+        struct rusage usage;
+        int status;
+
+        snprintf(port_text, sizeof port_text, "%d", port);
+        snprintf(count_text, sizeof count_text, "%u", count);
+        int64_t began = bench_now();
+        pid_t child = fork();
+        if (child == 0) {
+                if (!freopen("/dev/null", "w", stdout))
+                        _exit(127);
+                execlp("redis-benchmark", "redis-benchmark", "-p", port_text, "-n", count_text, "-c", "64", "-q", shape->first,
+                       shape->second, shape->is_set ? value : NULL, (char *)NULL);
+                _exit(127);
+        }
+        if (wait4(child, &status, 0, &usage) != child || status)
+                return false;
+        values[0] = ((double)(usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) * 1e9 +
+                     (double)(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) * 1e3) /
+                    count;
+        values[1] = (double)(bench_now() - began) / count;
+        return true;
+}
+
+/* -- the server -- */
+
+static pid_t
+start_server(void)
+{
+        char port_text[16];
+        int parent = getpid();
+
+        port = 20000 + parent % 20000;
+        snprintf(port_text, sizeof port_text, "%d", port);
+        pid_t server = fork();
+        if (server == 0) {
+                bench_follow_parent(parent);
+                if (!freopen("/dev/null", "w", stdout))
+                        _exit(127);
+                execlp("redis-server", "redis-server", "--port", port_text, "--bind", "127.0.0.1", "--save", "", "--dir", "/tmp",
+                       (char *)NULL);
+                _exit(127);
+        }
+        bench_sleep(BENCH_NSEC_PER_SEC / 2);
+        return waitpid(server, NULL, WNOHANG) == 0 ? server : -1;
+}
+
+static void
+measure(const struct bench_size *size, const char *peer, bench_fn *fn, const struct shape *shape)
+{
+        double values[BENCH_VALUES];
+
+        if (!bench_wanted(size, shape->name) || !bench_isolated(shape->name, fn, shape, values, PATIENCE))
+                return;
+        bench_sample(peer, shape->name, CPU_TIME, values[0]);
+        bench_sample(peer, shape->name, RATE, 1e9 / values[0]);
+        bench_sample(peer, shape->name, TIME, values[1]);
+}
+
+int
+main(int argc, char *argv[])
+{
+        struct bench_size size = bench_size_of(argc, argv);
+
+        bench_begin();
+        memset(value, 'x', sizeof value - 1);
+        pid_t server = start_server();
+        if (server < 0) {
+                fprintf(stderr, "redis: there is no redis-server: on Debian, apt-get install redis-server\n");
+                return 0;
+        }
+        for (int round = size.quick ? ROUNDS - 1 : 0; round < ROUNDS; round++)
+                for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
+                        measure(&size, "weir", measure_weir, &shapes[i]);
+                        if (bench_is_alone())
+                                continue;
+#ifdef WITH_HIREDIS
+                        measure(&size, "hiredis", measure_hiredis, &shapes[i]);
+#endif
+                        measure(&size, "redis-benchmark", measure_benchmark, &shapes[i]);
+                }
+        for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
+                bench_ratio("weir", "hiredis", shapes[i].name, CPU_TIME);
+                bench_ratio("weir", "redis-benchmark", shapes[i].name, CPU_TIME);
+                bench_goal("weir", shapes[i].name, "ratio to hiredis, " CPU_TIME, 1 / 1.3);
+                bench_goal("weir", shapes[i].name, "ratio to redis-benchmark, " CPU_TIME, 1 / 1.5);
+        }
+        bench_sample("machine", "redis", "CPU used by others, percent of one", bench_others());
+        bench_print("redis");
+        kill(server, SIGKILL);
+        waitpid(server, NULL, 0);
+        return bench_interrupted();
+}
