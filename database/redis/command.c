@@ -23,6 +23,9 @@
 
 static void series_over(weir_series *series, void *context);
 static void send_again(weir_task *pause, void *context);
+static void answered(weir_task *ask, void *context);
+static weir_task *ask_new(struct weir__redis_command *command, weir_task_fn *done);
+static bool is_shared(const struct weir__redis_command *command);
 
 /* -- the end -- */
 
@@ -31,6 +34,18 @@ end(struct weir__redis_command *command, int status)
 {
         command->is_over = true;
         weir_promise_end_with(command->promise, status, command, NULL); /* or a cancel was first */
+}
+
+static void
+give_up_link(struct weir__redis_command *command)
+{
+        struct weir__redis_link *link = command->link;
+
+        command->link = NULL;
+        if (link && command->tree.root)
+                weir__redis_link_give(link);
+        else
+                weir__redis_link_drop(link);
 }
 
 /* Nothing more is under way for it. */
@@ -44,6 +59,26 @@ release(struct weir__redis_command *command)
         weir_promise_unref(command->promise); /* it may be gone */
 }
 
+void
+weir__redis_command_fail(struct weir__redis_command *command, int status)
+{
+        end(command, status);
+        release(command);
+}
+
+/* The same for one that was sent. */
+static void
+finish(struct weir__redis_command *command)
+{
+        weir_redis_session *session = weir_redis_session_ref(command->session);
+
+        give_up_link(command);
+        release(command);
+        if (session)
+                weir__redis_session_next(session);
+        weir_redis_session_unref(session);
+}
+
 static void
 series_over(weir_series *series, void *context)
 {
@@ -51,7 +86,7 @@ series_over(weir_series *series, void *context)
 
         if (!command->is_over)
                 end(command, weir_series_status(series));
-        release(command);
+        finish(command);
 }
 
 /* -- failures and errors -- */
@@ -65,7 +100,9 @@ note_failure(struct weir__redis_command *command, enum weir_ask_stage stage, int
         struct weir__redis_node *node = atomic_load_explicit(&command->node, memory_order_relaxed);
         char why[WEIR__REDIS_TEXT] = "", text[128];
 
-        if (stage == WEIR_ASK_HELLO)
+        if (status == -ENOTCONN)
+                snprintf(why, sizeof why, "the connection was lost before");
+        else if (stage == WEIR_ASK_HELLO)
                 weir__redis_node_problem(node, why);
         snprintf(command->problem, sizeof command->problem, "%s redis %s: %s", stages[stage], node->address,
                  *why             ? why
@@ -77,6 +114,8 @@ note_failure(struct weir__redis_command *command, enum weir_ask_stage stage, int
 static bool
 may_repeat(const struct weir__redis_command *command, enum weir_ask_stage stage)
 {
+        if (command->session || command->link) /* what was said before is lost */
+                return false;
         return stage <= WEIR_ASK_SENDING || command->is_repeatable ||
                (command->traits & WEIR__REDIS_READS && !(command->traits & WEIR__REDIS_WAITS));
 }
@@ -129,7 +168,7 @@ try_again(struct weir__redis_command *command)
 {
         weir_nsec pause = PAUSE << (command->tries < 8 ? command->tries : 8);
 
-        if (command->tries >= command->redis->settings->config.retries)
+        if (command->tries >= command->redis->settings->config.retries || command->session || command->link)
                 return false;
         command->tries++;
         return go_on(command, weir_timer_new(pause < PAUSE_MOST ? pause : PAUSE_MOST, send_again, command)) == 0;
@@ -151,22 +190,49 @@ drop_tree(struct weir__redis_command *command)
 
 /* -- an answer -- */
 
+/* A server that does not know the script gets all of it.  Returns whether it does. */
+static bool
+send_whole(struct weir__redis_command *command)
+{
+        if (!command->script || command->other || weir__redis_status_of(command->tree.root->text) != -ENOENT)
+                return false;
+        command->other = weir__redis_script_whole(command->script, command->bytes, command->size, &command->other_size);
+        if (!command->other || go_on(command, ask_new(command, answered)) != 0)
+                return false;
+        drop_tree(command);
+        return true;
+}
+
+static int
+read_reply(struct weir__redis_command *command, const char *data, size_t size)
+{
+        int status = command->replies ? weir__redis_exec_read(data, size, command->replies, command)
+                                      : weir__redis_build(data, size, command->room, sizeof command->room, &command->tree);
+
+        if (command->tree.root)
+                return status;
+        snprintf(command->problem, sizeof command->problem, "the reply is %s",
+                 status == -E2BIG    ? "too deep"
+                 : status == -ENOMEM ? "too large for the memory"
+                                     : "no valid one");
+        return status;
+}
+
 /* Returns whether the command is over. */
 static bool
 take_reply(struct weir__redis_command *command, weir_task *ask)
 {
         size_t size;
         const char *data = weir_ask_reply(ask, &size);
-        int status = weir__redis_build(data, size, command->room, sizeof command->room, &command->tree);
+        int status = read_reply(command, data, size);
 
-        if (status) {
-                snprintf(command->problem, sizeof command->problem, "the reply is %s",
-                         status == -E2BIG    ? "too deep"
-                         : status == -ENOMEM ? "too large for the memory"
-                                             : "no valid one");
-        } else if (command->tree.root->type == WEIR_REDIS_ERROR) {
-                status = weir__redis_status_of(command->tree.root->text);
-                if (is_loading(command->tree.root->text) && try_again(command)) {
+        if (__builtin_expect(!status && command->tree.root->type == WEIR_REDIS_ERROR, 0)) {
+                const char *text = command->tree.root->text;
+
+                status = weir__redis_status_of(text);
+                if (send_whole(command))
+                        return false;
+                if (is_loading(text) && try_again(command)) {
                         drop_tree(command);
                         return false;
                 }
@@ -204,7 +270,7 @@ answered(weir_task *ask, void *context)
         struct weir__redis_command *command = context;
         struct weir__redis_node *node = atomic_load_explicit(&command->node, memory_order_relaxed);
 
-        if (weir_task_status(ask) == 0 && !(command->traits & WEIR__REDIS_WAITS))
+        if (weir_task_status(ask) == 0 && is_shared(command))
                 atomic_store_explicit(&node->is_flowing, true, memory_order_relaxed);
         take_answer(command, ask); /* the end of the series does the rest */
 }
@@ -215,18 +281,33 @@ answered_alone(weir_task *ask, void *context)
         struct weir__redis_command *command = context;
 
         if (take_answer(command, ask))
-                release(command);
+                finish(command);
 }
 
 /* -- sending -- */
 
+/* Whether its connection has commands of others. */
+static bool
+is_shared(const struct weir__redis_command *command)
+{
+        return !(command->traits & WEIR__REDIS_WAITS) && !command->session && !command->link;
+}
+
+static weir_endpoint *
+endpoint_of(const struct weir__redis_command *command)
+{
+        const struct weir__redis_node *node = atomic_load_explicit(&command->node, memory_order_relaxed);
+        const struct weir__redis_link *link = command->session ? command->session->link : command->link;
+
+        return link ? link->endpoint : command->traits & WEIR__REDIS_WAITS ? node->waits : node->commands;
+}
+
 static weir_task *
 ask_new(struct weir__redis_command *command, weir_task_fn *done)
 {
-        const struct weir__redis_node *node = atomic_load_explicit(&command->node, memory_order_relaxed);
+        const char *bytes = command->other ? command->other : command->bytes;
 
-        return weir_ask_new(command->traits & WEIR__REDIS_WAITS ? node->waits : node->commands, command->bytes, command->size,
-                            done, command);
+        return weir_ask_new(endpoint_of(command), bytes, command->other ? command->other_size : command->size, done, command);
 }
 
 static void
@@ -238,6 +319,29 @@ send_again(weir_task *pause, void *context)
                 go_on(command, ask_new(command, answered)); /* if that fails, the series has it as its status */
 }
 
+int
+weir__redis_command_send(struct weir__redis_command *command)
+{
+        const struct weir__redis_node *node = atomic_load_explicit(&command->node, memory_order_relaxed);
+
+        if (is_shared(command) && atomic_load_explicit(&node->is_flowing, memory_order_relaxed))
+                return weir_task_start(ask_new(command, answered_alone));
+        return go_on(command, ask_new(command, answered));
+}
+
+static int
+send_on_link(struct weir__redis_command *command, struct weir__redis_node *node)
+{
+        command->link = weir__redis_link_take(node);
+        if (!command->link)
+                return -ENOMEM;
+        atomic_store_explicit(&command->link->replies, command->replies, memory_order_relaxed);
+        int failed = weir__redis_command_send(command);
+        if (failed)
+                give_up_link(command);
+        return failed;
+}
+
 static int
 send_first(struct weir__redis_command *command)
 {
@@ -245,9 +349,9 @@ send_first(struct weir__redis_command *command)
 
         atomic_store_explicit(&command->node, node, memory_order_relaxed);
         atomic_fetch_add_explicit(&node->under_way, 1, memory_order_relaxed);
-        if (atomic_load_explicit(&node->is_flowing, memory_order_relaxed) && !(command->traits & WEIR__REDIS_WAITS))
-                return weir_task_start(ask_new(command, answered_alone));
-        return go_on(command, ask_new(command, answered));
+        if (command->session)
+                return weir__redis_session_begin(command);
+        return command->replies ? send_on_link(command, node) : weir__redis_command_send(command);
 }
 
 static void
@@ -257,10 +361,8 @@ begin(weir_task *promise, void *own)
 
         command->promise = weir_promise_ref(promise);
         int failed = command->fault ? command->fault : send_first(command);
-        if (!failed)
-                return;
-        end(command, failed);
-        release(command);
+        if (failed)
+                weir__redis_command_fail(command, failed);
 }
 
 static void
@@ -282,7 +384,10 @@ free_command(void *own)
 
         weir_series_unref(command->series);
         drop_tree(command);
+        weir_redis_script_unref(command->script);
+        weir_redis_session_unref(command->session);
         weir_redis_unref(command->redis);
+        free(command->other);
         free(command);
 }
 
@@ -301,7 +406,7 @@ describe(const void *own, char *out, size_t room)
 {
         const struct weir__redis_command *command = own;
         const struct weir__redis_node *node = atomic_load_explicit(&command->node, memory_order_relaxed);
-        const char *bytes = command->bytes, *end = bytes + command->size;
+        const char *bytes = command->size ? command->bytes : "*1\r\n$5\r\nMULTI\r\n", *end = bytes + strlen(bytes);
         int count = atoi(bytes + 1), size, second = 0;
         const char *name = next_word(strchr(bytes, '\n') + 1, end, &size), *key = name;
 
@@ -312,146 +417,5 @@ describe(const void *own, char *out, size_t room)
                  node ? atomic_load_explicit(&node->under_way, memory_order_relaxed) : 0);
 }
 
-static const struct weir_promise_kind kind = {
-        .size = sizeof kind, .begin = begin, .cancel = cancel, .describe = describe, .free = free_command};
-
-/* -- the public face -- */
-
-static int
-fault_of(const weir_redis *redis, size_t count, unsigned traits)
-{
-        if (!redis)
-                return -ENOMEM;
-        if (!count)
-                return -EINVAL;
-        return traits & WEIR__REDIS_CHANGES ? -EOPNOTSUPP : 0;
-}
-
-static weir_task *
-make(weir_redis *redis, size_t count, const char *const *arguments, const size_t *sizes, int fault, weir_task_fn *done,
-     void *context)
-{
-        unsigned traits = count && !fault ? weir__redis_traits(count, arguments, sizes) : 0;
-        size_t size = fault ? 0 : weir__redis_encoded_size(count, arguments, sizes);
-        struct weir__redis_command *command = malloc(sizeof *command + size + 1);
-
-        if (!command)
-                return NULL;
-        memset(command, 0, offsetof(struct weir__redis_command, room));
-        command->fault = fault ? fault : fault_of(redis, count, traits);
-        command->redis = weir_redis_ref(redis);
-        command->traits = (uint8_t)traits;
-        command->size = size;
-        if (size)
-                weir__redis_encode(command->bytes, count, arguments, sizes);
-        command->bytes[size] = '\0';
-        return weir_promise_new_of(&kind, command, done, context);
-}
-
-weir_task *
-weir_redis_command_new(weir_redis *redis, size_t count, const char *const *arguments, const size_t *sizes, weir_task_fn *done,
-                       void *context)
-{
-        return make(redis, count, arguments, sizes, count && !arguments ? -EINVAL : 0, done, context);
-}
-
-weir_task *
-weir_redis_words_new(weir_redis *redis, weir_task_fn *done, void *context, const char *first, ...)
-{
-        const char *few[16], **words = few;
-        size_t count = 0;
-        va_list arguments;
-
-        va_start(arguments, first);
-        for (const char *word = first; word; word = va_arg(arguments, const char *))
-                count++;
-        va_end(arguments);
-        if (count > sizeof few / sizeof *few)
-                words = malloc(count * sizeof *words);
-        if (!words)
-                return NULL;
-        count = 0;
-        va_start(arguments, first);
-        for (const char *word = first; word; word = va_arg(arguments, const char *))
-                words[count++] = word;
-        va_end(arguments);
-        weir_task *task = make(redis, count, words, NULL, 0, done, context);
-        if (words != few)
-                free(words);
-        return task;
-}
-
-weir_task *
-weir_redis_vformat_new(weir_redis *redis, weir_task_fn *done, void *context, const char *format, va_list arguments)
-{
-        struct weir__redis_words words = {0};
-        weir_task *task = NULL;
-
-        if (format)
-                weir__redis_words_format(&words, format, arguments);
-        else
-                words.fault = -EINVAL;
-        const char **texts = malloc((words.count + 1) * sizeof *texts);
-        if (texts && words.fault != -ENOMEM) {
-                for (size_t i = 0, at = 0; i < words.count; i++) {
-                        size_t end_of_word = words.ends[i];
-
-                        texts[i] = words.text + at;
-                        words.ends[i] = end_of_word - at; /* its size now */
-                        at = end_of_word + 1;
-                }
-                task = make(redis, words.count, texts, words.ends, words.fault, done, context);
-        }
-        free(texts);
-        weir__redis_words_free(&words);
-        return task;
-}
-
-weir_task *
-weir_redis_format_new(weir_redis *redis, weir_task_fn *done, void *context, const char *format, ...)
-{
-        va_list arguments;
-
-        va_start(arguments, format);
-        weir_task *task = weir_redis_vformat_new(redis, done, context, format, arguments);
-        va_end(arguments);
-        return task;
-}
-
-int
-weir_redis_set_repeatable(weir_task *task)
-{
-        struct weir__redis_command *command = weir_promise_own(task, &kind);
-
-        if (!command)
-                return -EINVAL;
-        command->is_repeatable = true;
-        return 0;
-}
-
-/* The data, if the library has decided the end. */
-static const struct weir__redis_command *
-answer_of(const weir_task *task)
-{
-        const struct weir__redis_command *command = weir_promise_own(task, &kind);
-
-        return command && weir_promise_value(task) ? command : NULL;
-}
-
-const struct weir_redis_reply *
-weir_redis_reply(const weir_task *task)
-{
-        const struct weir__redis_command *command = answer_of(task);
-
-        return command ? command->tree.root : NULL;
-}
-
-const char *
-weir_redis_problem(const weir_task *task)
-{
-        const struct weir__redis_command *command = answer_of(task);
-
-        if (!command || weir_task_status(task) == 0)
-                return NULL;
-        return *command->problem || !command->tree.root ? command->problem : command->tree.root->text;
-}
+const struct weir_promise_kind weir__redis_kind = {
+        .size = sizeof weir__redis_kind, .begin = begin, .cancel = cancel, .describe = describe, .free = free_command};

@@ -185,6 +185,18 @@ weir__redis_words_format(struct weir__redis_words *words, const char *format, va
 }
 
 void
+weir__redis_words_split(struct weir__redis_words *words, const char **texts)
+{
+        for (size_t i = 0, at = 0; i < words->count; i++) {
+                size_t end = words->ends[i];
+
+                texts[i] = words->text + at;
+                words->ends[i] = end - at;
+                at = end + 1;
+        }
+}
+
+void
 weir__redis_words_free(struct weir__redis_words *words)
 {
         free(words->text);

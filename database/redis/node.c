@@ -4,6 +4,7 @@
  * reply to a command that was cancelled is thrown away when it comes, and those behind it stay in step.  A connection of its own
  * has none: a cancel closes it, which tells the server. */
 #include <errno.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -29,11 +30,13 @@ match(const void *message, size_t size, void *context)
         return *(const char *)message == '>' ? WEIR_MATCH_NONE : WEIR_MATCH_OLDEST;
 }
 
+/* A reply that nobody waits for: then the next one may be, too. */
 static void
-ignore(weir_task *push, void *context)
+on_push(weir_task *message, void *context)
 {
-        (void)push;
         (void)context;
+        if (*(const char *)weir_message_data(message, NULL) != '>')
+                weir_session_close(weir_message_session(message));
 }
 
 static void
@@ -46,7 +49,7 @@ describe(struct weir__redis_node *node)
                 .frame = find_end,
                 .max_message = config->max_reply,
                 .match = match,
-                .unsolicited = ignore,
+                .unsolicited = on_push,
                 .hello = weir__redis_hello,
                 .context = node,
                 .depth = config->depth,
@@ -103,6 +106,15 @@ weir__redis_node_close(struct weir__redis_node *node)
                 return;
         weir_endpoint_unref(node->commands);
         weir_endpoint_unref(node->waits);
+        pthread_mutex_lock(&node->lock);
+        struct weir__redis_link *link = node->links;
+        node->links = NULL;
+        node->link_count = UINT_MAX / 2; /* none is taken in */
+        pthread_mutex_unlock(&node->lock);
+        for (struct weir__redis_link *next; link; link = next) {
+                next = link->next;
+                weir__redis_link_drop(link);
+        }
         weir__redis_node_unref(node);
 }
 

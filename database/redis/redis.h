@@ -54,6 +54,8 @@ struct weir__redis_node {
         _Atomic bool is_flowing;          /* the last command had a reply */
 
         pthread_mutex_t lock;
+        struct weir__redis_link *links; /* idle ones; guarded by lock */
+        unsigned link_count;            /* of them */
         char problem[WEIR__REDIS_TEXT]; /* of the last greeting that has failed; guarded by lock */
 };
 
@@ -85,15 +87,17 @@ struct weir__redis_words {
 void weir__redis_words_add(struct weir__redis_words *words, const void *bytes, size_t size); /* to the last one */
 void weir__redis_words_end(struct weir__redis_words *words);                                 /* it is whole */
 void weir__redis_words_format(struct weir__redis_words *words, const char *format, va_list arguments);
+void weir__redis_words_split(struct weir__redis_words *words, const char **texts); /* the ends are sizes then */
 void weir__redis_words_free(struct weir__redis_words *words);
 
 /* -- names.c: what is known of commands -- */
 
 enum weir__redis_trait {
-        WEIR__REDIS_READS = 1,    /* may be executed twice */
-        WEIR__REDIS_WAITS = 2,    /* at the server */
-        WEIR__REDIS_CHANGES = 4,  /* the state of its connection */
-        WEIR__REDIS_MAY_WAIT = 8, /* if BLOCK is among its arguments */
+        WEIR__REDIS_READS = 1,        /* may be executed twice */
+        WEIR__REDIS_WAITS = 2,        /* at the server */
+        WEIR__REDIS_CHANGES = 4,      /* the state of its connection */
+        WEIR__REDIS_MAY_WAIT = 8,     /* if BLOCK is among its arguments */
+        WEIR__REDIS_IN_SESSIONS = 16, /* changes a connection in a way that may be in a session */
 };
 
 struct weir__redis_name {
@@ -116,7 +120,40 @@ unsigned weir__redis_traits(size_t count, const char *const *arguments, const si
 
 int weir__redis_status_of(const char *text); /* of "WRONGPASS invalid ...": -EACCES */
 
-/* -- redis.c, command.c -- */
+/* -- sha1.c -- */
+
+void weir__redis_sha1(const void *data, size_t size, char out[41]); /* in hexadecimal */
+
+/* -- script.c -- */
+
+struct weir_redis_script {
+        _Atomic unsigned references;
+        size_t size;
+        char sha[41];
+        char source[];
+};
+
+/* The bytes of EVAL for those of EVALSHA, malloc; NULL when out of memory. */
+char *weir__redis_script_whole(const weir_redis_script *script, const char *bytes, size_t size, size_t *whole);
+
+/* -- link.c: a connection that one owner has, and that is never made a second time -- */
+
+struct weir__redis_link {
+        _Atomic unsigned references;
+        struct weir__redis_node *node;
+        struct weir_protocol protocol;
+        weir_endpoint *endpoint;
+        _Atomic unsigned greetings;    /* of connections; the second is refused */
+        _Atomic unsigned replies;      /* that make one message: set while nothing is under way */
+        struct weir__redis_link *next; /* in the pool of the node */
+};
+
+struct weir__redis_link *weir__redis_link_new(struct weir__redis_node *node);
+struct weir__redis_link *weir__redis_link_take(struct weir__redis_node *node); /* of the pool, or a new one */
+void weir__redis_link_give(struct weir__redis_link *link); /* back to the pool: its state is that of a fresh one */
+void weir__redis_link_drop(struct weir__redis_link *link); /* closes it; accepts NULL */
+
+/* -- redis.c, command.c, session.c, exec.c -- */
 
 struct weir_redis {
         _Atomic unsigned references;
@@ -127,7 +164,7 @@ struct weir_redis {
 /* A command: `own` of its promise. */
 struct weir__redis_command {
         struct weir_redis *redis;              /* a reference */
-        weir_task *promise;                    /* a reference from its begin to the end of its series */
+        weir_task *promise;                    /* a reference from its begin to its end */
         weir_series *_Atomic series;           /* a reference; NULL: there is none yet */
         _Atomic bool is_cancelled;             /* is set before the series is looked for */
         struct weir__redis_node *_Atomic node; /* to which it goes; the redis keeps it */
@@ -135,6 +172,14 @@ struct weir__redis_command {
         bool is_repeatable, is_over;
         int fault; /* why it cannot begin */
         unsigned tries;
+
+        weir_redis_script *script;        /* a reference; or NULL */
+        weir_redis_session *session;      /* a reference; or NULL */
+        struct weir__redis_command *next; /* in the session's; guarded by its lock */
+        struct weir__redis_link *link;    /* of an exec without a session */
+        unsigned replies;                 /* of an exec: how many; else 0 */
+        char *other;                      /* bytes in place of its own; or NULL */
+        size_t other_size;
 
         /* Its series' until its promise ends, then the callback's. */
         struct weir__redis_tree tree;
@@ -144,5 +189,44 @@ struct weir__redis_command {
         char room[160];
         char bytes[];
 };
+
+/* What is given to a command when it is made. */
+struct weir__redis_order {
+        weir_redis *redis;
+        size_t count;
+        const char *const *arguments;
+        const size_t *sizes;
+        int fault;
+        weir_redis_script *script;
+        weir_redis_session *session;
+};
+
+extern const struct weir_promise_kind weir__redis_kind;
+
+weir_task *weir__redis_command_new(const struct weir__redis_order *order, weir_task_fn *done, void *context);
+weir_task *weir__redis_words_task(struct weir__redis_words *words, struct weir__redis_order *order, weir_task_fn *done,
+                                  void *context); /* frees the words */
+
+/* An exec: all of these bytes, with so many replies.  It takes the bytes. */
+weir_task *weir__redis_exec_new(weir_redis *redis, weir_redis_session *session, char *bytes, size_t size, unsigned replies,
+                                int fault, weir_task_fn *done, void *context);
+
+int weir__redis_command_send(struct weir__redis_command *command); /* 0 or a negative errno */
+void weir__redis_command_fail(struct weir__redis_command *command, int status);
+
+/* The tree of the last of several replies; if that is an error, `problem` gets the first of all.  Result: 0 or a negative errno. */
+int weir__redis_exec_read(const char *data, size_t size, unsigned replies, struct weir__redis_command *command);
+
+struct weir_redis_session {
+        _Atomic unsigned references;
+        weir_redis *redis; /* a reference */
+        struct weir__redis_link *link;
+        pthread_mutex_t lock;
+        bool is_busy;                              /* guarded by lock: a command is under way */
+        struct weir__redis_command *first, **last; /* guarded by lock: those that wait */
+};
+
+int weir__redis_session_begin(struct weir__redis_command *command); /* sends it, or lets it wait.  0 or a negative errno */
+void weir__redis_session_next(weir_redis_session *session);         /* the one under way is over */
 
 #endif

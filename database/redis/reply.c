@@ -123,10 +123,10 @@ read_element(const char *data, size_t at, size_t scanned, size_t size, size_t mo
 
 /* words: where the next element begins; how many are to come; up to where there is no end of its line; whether it has begun. */
 ssize_t
-weir__redis_frame(const char *data, size_t size, uint64_t words[4], size_t most)
+weir__redis_frames(const char *data, size_t size, uint64_t words[4], size_t most, unsigned replies)
 {
         size_t at = (size_t)words[0], behind = 0, scanned = (size_t)words[2];
-        uint64_t left = words[3] ? words[1] : 1, more = 0;
+        uint64_t left = words[3] ? words[1] : replies, more = 0;
         int outcome = 0;
 
         while (left && at < size) {
@@ -150,6 +150,12 @@ weir__redis_frame(const char *data, size_t size, uint64_t words[4], size_t most)
         if (least > most)
                 return -EMSGSIZE;
         return least > size ? (ssize_t)least : 0;
+}
+
+ssize_t
+weir__redis_frame(const char *data, size_t size, uint64_t words[4], size_t most)
+{
+        return weir__redis_frames(data, size, words, most, 1);
 }
 
 /* -- the tree -- */

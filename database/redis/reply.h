@@ -19,6 +19,9 @@
  *          has more than `most` bytes. */
 ssize_t weir__redis_frame(const char *data, size_t size, uint64_t words[4], size_t most);
 
+/* The same for so many replies together. */
+ssize_t weir__redis_frames(const char *data, size_t size, uint64_t words[4], size_t most, unsigned replies);
+
 /* A tree with its memory. */
 struct weir__redis_tree {
         struct weir_redis_reply *root;

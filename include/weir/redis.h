@@ -193,6 +193,110 @@ WEIR_API weir_task *weir_redis_vformat_new(weir_redis *redis, weir_task_fn *done
  * Threads: where the task is yours. */
 WEIR_API int weir_redis_set_repeatable(weir_task *command);
 
+/* -- scripts -- */
+
+/* A script of Lua, with its SHA-1. */
+typedef struct weir_redis_script weir_redis_script;
+
+/* Makes a script.  Nothing is sent.
+ *
+ * Owner:   the caller has a reference.  The source is copied.
+ * Result:  NULL when out of memory.  Tasks of a NULL script fail at their start with -ENOMEM.
+ * Threads: any. */
+WEIR_API weir_redis_script *weir_redis_script_new(const char *source);
+
+/* Takes and drops a reference.  Tasks have their own.  Both accept NULL.
+ *
+ * Threads: any. */
+WEIR_API weir_redis_script *weir_redis_script_ref(weir_redis_script *script);
+WEIR_API void weir_redis_script_unref(weir_redis_script *script);
+
+/* Its SHA-1, 40 hexadecimal digits.
+ *
+ * Owner:   the script.
+ * Result:  NULL for NULL. */
+WEIR_API const char *weir_redis_script_sha(const weir_redis_script *script);
+
+/* Makes a task that calls a script.  The first `keys` of the arguments are its KEYS, the others its ARGV.  It is
+ * called by its SHA-1 (EVALSHA).  A server that does not know it yet gets the source (EVAL) and keeps it.
+ *
+ * Owner, Result, Threads: as for weir_redis_command_new; -EINVAL also for more keys than arguments. */
+WEIR_API weir_task *weir_redis_call_new(weir_redis *redis, weir_redis_script *script, size_t keys, size_t count,
+                                        const char *const *arguments, const size_t *sizes, weir_task_fn *done, void *context);
+
+/* The same with a format, as for weir_redis_format_new:
+ *
+ *     weir_redis_call_format_new(redis, take, 2, on_taken, NULL, "due:%s owner:%s %d", topic, topic, most)
+ *
+ * Owner, Result, Threads: as for weir_redis_call_new. */
+WEIR_API weir_task *weir_redis_call_format_new(weir_redis *redis, weir_redis_script *script, size_t keys, weir_task_fn *done,
+                                               void *context, const char *format, ...);
+
+/* -- sessions and transactions -- */
+
+/* A connection that the program has for itself, for commands that change its state, such as WATCH. */
+typedef struct weir_redis_session weir_redis_session;
+
+/* Makes a session.  It connects when the first command is to be sent.  It never connects a second time: if its
+ * connection is lost, commands fail with -ENOTCONN from then on, because WATCH and the like are lost with it.
+ * With a cluster it is at the server that has the slot of `key`; NULL: any.
+ *
+ * Owner:   the caller has a reference.
+ * Result:  NULL for NULL, and when out of memory.  Tasks of a NULL session fail at their start with -ENOMEM.
+ * Threads: any. */
+WEIR_API weir_redis_session *weir_redis_session_new(weir_redis *redis, const char *key);
+
+/* Takes and drops a reference.  Tasks have their own.  Without a reference the connection is closed.  Both
+ * accept NULL.
+ *
+ * Threads: any. */
+WEIR_API weir_redis_session *weir_redis_session_ref(weir_redis_session *session);
+WEIR_API void weir_redis_session_unref(weir_redis_session *session);
+
+/* Makes a task that sends a command on the session.  Commands go out in the order of their starts, each when
+ * the one before has its reply.  None is sent again.  A cancel of one that was sent closes the connection.
+ *
+ * Owner, Result, Threads: as for weir_redis_command_new; WATCH, UNWATCH, MULTI, EXEC, DISCARD, SELECT, AUTH,
+ *          READONLY, READWRITE and ASKING are permitted; -ENOTCONN: the connection was lost before. */
+WEIR_API weir_task *weir_redis_session_command_new(weir_redis_session *session, size_t count, const char *const *arguments,
+                                                   const size_t *sizes, weir_task_fn *done, void *context);
+WEIR_API weir_task *weir_redis_session_format_new(weir_redis_session *session, weir_task_fn *done, void *context,
+                                                  const char *format, ...);
+
+/* Commands that are executed together. */
+typedef struct weir_redis_batch weir_redis_batch;
+
+/* Makes an empty batch, and frees one that was not executed.  The second accepts NULL.
+ *
+ * Owner:   the caller.
+ * Result:  NULL when out of memory.
+ * Threads: one at a time. */
+WEIR_API weir_redis_batch *weir_redis_batch_new(void);
+WEIR_API void weir_redis_batch_free(weir_redis_batch *batch);
+
+/* Adds a command, as weir_redis_command_new and weir_redis_format_new take it.
+ *
+ * Result:  0; -EINVAL and -EOPNOTSUPP as the task of these; -ENOMEM, also for NULL.  After a failure the task of
+ *          weir_redis_exec_new fails with it.
+ * Threads: one at a time. */
+WEIR_API int weir_redis_batch_add(weir_redis_batch *batch, size_t count, const char *const *arguments, const size_t *sizes);
+WEIR_API int weir_redis_batch_format(weir_redis_batch *batch, const char *format, ...);
+
+/* Makes a task that executes a batch as a transaction (MULTI, EXEC): all of it or nothing, and nothing of others in
+ * between.  It is one message on a connection that is used for nothing else meanwhile: that of the session, on
+ * which keys may be watched, or with NULL another one.  It is never sent again, and it fails as a whole.
+ *
+ * The reply is an array of the replies.  An error in it is that of one command; the others were executed.
+ *
+ * Owner:   the caller, until the task is consumed.  It takes the batch, also when the result is NULL.
+ * Result:  as weir_redis_command_new; -EAGAIN: nothing was executed, because a key that is watched has changed;
+ *          -EINVAL: the batch is empty; -ENOTCONN as for weir_redis_session_command_new.
+ * Threads: any. */
+WEIR_API weir_task *weir_redis_exec_new(weir_redis *redis, weir_redis_session *session, weir_redis_batch *batch,
+                                        weir_task_fn *done, void *context);
+
+/* -- results, of all tasks of this header -- */
+
 /* The reply.
  *
  * Owner:   the task; weir_redis_reply_copy keeps it longer.

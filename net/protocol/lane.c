@@ -437,25 +437,39 @@ may_replay(const struct weir__lane *lane, const struct weir__ask *ask, bool is_f
 
 /* Back to the front, in their order: from the last one on. */
 static void
+replay(struct weir__lane *lane)
+{
+        struct weir__link *head = &lane->places.head;
+
+        for (struct weir__link *link = lane->count ? head->previous : head, *before; link != head; link = before) {
+                struct weir__place *place = place_of(link);
+                struct weir__ask *ask = place->ask;
+
+                before = link->previous;
+                if (!ask || !may_replay(lane, ask, first_place(lane) == place))
+                        continue;
+                leave_place(lane, place);
+                ask->is_replayed = true;
+                weir__ask_set_stage(ask, WEIR_ASK_QUEUED);
+                weir__list_prepend(&lane->endpoint->waiting, &ask->waiting);
+        }
+}
+
+/* The others fail in their order, so that a program that asks once more does so in that order. */
+static void
 ended(struct weir_session *session)
 {
         struct weir__lane *lane = lane_of(session);
         struct weir_endpoint *endpoint = lane->endpoint;
 
         leave_list(lane);
-        for (struct weir__place *place; !weir__list_is_empty(&lane->places);) {
-                place = place_of(lane->places.head.previous);
+        replay(lane);
+        for (struct weir__place *place; (place = first_place(lane));) {
                 struct weir__ask *ask = place->ask;
-                bool is_replayed = ask && may_replay(lane, ask, first_place(lane) == place);
 
                 leave_place(lane, place);
-                if (is_replayed) {
-                        ask->is_replayed = true;
-                        weir__ask_set_stage(ask, WEIR_ASK_QUEUED);
-                        weir__list_prepend(&endpoint->waiting, &ask->waiting);
-                } else if (ask) {
+                if (ask)
                         weir__ask_end(ask, session->status ? session->status : -ECONNRESET);
-                }
         }
         weir__link_remove(&lane->all);
         weir__endpoint_count(endpoint, -1);
