@@ -295,6 +295,90 @@ WEIR_API int weir_redis_batch_format(weir_redis_batch *batch, const char *format
 WEIR_API weir_task *weir_redis_exec_new(weir_redis *redis, weir_redis_session *session, weir_redis_batch *batch,
                                         weir_task_fn *done, void *context);
 
+/* -- subscriptions -- */
+
+/* A connection that listens, and the channel into which its messages go. */
+typedef struct weir_redis_subscription weir_redis_subscription;
+
+/* What a message of a subscription is. */
+enum weir_redis_message_kind {
+        WEIR_REDIS_MESSAGE = 0,  /* somebody has published it */
+        WEIR_REDIS_SUBSCRIBED,   /* the server now sends what is published on `channel`; again after a reconnect */
+        WEIR_REDIS_UNSUBSCRIBED, /* it sends nothing more of `channel` */
+        WEIR_REDIS_LOST,         /* the connection is lost, or could not be made: what is published meanwhile is missed */
+        WEIR_REDIS_REFUSED,      /* the server refuses a subscription: `data` is its text */
+};
+
+/* A message.  The receiver frees it by weir_redis_message_free. */
+struct weir_redis_message {
+        enum weir_redis_message_kind kind;
+        const char *channel; /* on which it was published, or that was subscribed; NULL: of LOST and REFUSED */
+        const char *pattern; /* which it matches; NULL: none */
+        const char *data;    /* its bytes, followed by a NUL that is not counted; NULL: none */
+        size_t size;         /* of them */
+        int status;          /* of LOST and REFUSED: a negative errno */
+};
+
+/* What is done with a message when the channel is full. */
+enum weir_redis_overflow {
+        WEIR_REDIS_OVERFLOW_WAIT = 0, /* nothing more is read; a server gives a connection up that takes nothing for long */
+        WEIR_REDIS_OVERFLOW_OLDEST,   /* the oldest message in the channel is dropped */
+        WEIR_REDIS_OVERFLOW_NEWEST,   /* it is dropped */
+};
+
+/* Begins with WEIR_REDIS_SUBSCRIPTION_DEFAULT. */
+struct weir_redis_subscription_config {
+        size_t size;                       /* sizeof(struct weir_redis_subscription_config) */
+        size_t capacity;                   /* of the channel, in messages; 1024 */
+        enum weir_redis_overflow overflow; /* when it is full */
+};
+
+/* The initializer of such a config. */
+#define WEIR_REDIS_SUBSCRIPTION_DEFAULT {.size = sizeof(struct weir_redis_subscription_config)}
+
+/* Makes a subscription to nothing.  It connects at the first weir_redis_subscribe, and from then on again whenever
+ * the connection is lost, until it is closed.  A connection on which nothing comes is probed each 20 seconds.
+ *
+ * Owner:   the caller; weir_redis_subscription_close.  NULL as config is the default.
+ * Result:  NULL with errno EINVAL: a wrong size, or an overflow that is none; ENOMEM, also for NULL.
+ * Threads: any. */
+WEIR_API weir_redis_subscription *weir_redis_subscription_new(weir_redis *redis,
+                                                              const struct weir_redis_subscription_config *config);
+
+/* Closes the connection and the channel.  What is in the channel can still be received.  Accepts NULL.
+ *
+ * Owner:   takes the subscription.  Receivers with a reference keep the channel.
+ * Threads: any. */
+WEIR_API void weir_redis_subscription_close(weir_redis_subscription *subscription);
+
+/* The channel: weir_channel_receive_new gets a struct weir_redis_message.
+ *
+ * Owner:   the subscription; weir_channel_ref keeps it longer.
+ * Result:  NULL for NULL. */
+WEIR_API weir_channel *weir_redis_subscription_channel(const weir_redis_subscription *subscription);
+
+/* Subscribes to a channel, or to all channels that match a pattern; the second pair ends that.  Nothing waits for
+ * the server: its answer comes as a message.
+ *
+ * Result:  0; -EALREADY: it is so already; -EINVAL: a NULL or empty name; -ENOMEM, also for NULL; what the start of
+ *          a task reports.
+ * Threads: any. */
+WEIR_API int weir_redis_subscribe(weir_redis_subscription *subscription, const char *channel);
+WEIR_API int weir_redis_subscribe_pattern(weir_redis_subscription *subscription, const char *pattern);
+WEIR_API int weir_redis_unsubscribe(weir_redis_subscription *subscription, const char *channel);
+WEIR_API int weir_redis_unsubscribe_pattern(weir_redis_subscription *subscription, const char *pattern);
+
+/* How many messages were dropped because the channel was full, or there was no memory.
+ *
+ * Result:  0 for NULL.
+ * Threads: any. */
+WEIR_API uint64_t weir_redis_subscription_dropped(const weir_redis_subscription *subscription);
+
+/* Frees a message.  Accepts NULL.
+ *
+ * Threads: any. */
+WEIR_API void weir_redis_message_free(struct weir_redis_message *message);
+
 /* -- results, of all tasks of this header -- */
 
 /* The reply.
