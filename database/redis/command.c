@@ -190,17 +190,17 @@ drop_tree(struct weir__redis_command *command)
 
 /* -- an answer -- */
 
-/* A server that does not know the script gets all of it.  Returns whether it does. */
-static bool
-send_whole(struct weir__redis_command *command)
+/* A server that does not know the script gets all of it.  Result: 0: it does; -ENOMEM; other errors of a start; or the status. */
+static int
+send_whole(struct weir__redis_command *command, int status)
 {
-        if (!command->script || command->other || weir__redis_status_of(command->tree.root->text) != -ENOENT)
-                return false;
+        if (status != -ENOENT || !command->script || command->other)
+                return status;
         command->other = weir__redis_script_whole(command->script, command->bytes, command->size, &command->other_size);
-        if (!command->other || go_on(command, ask_new(command, answered)) != 0)
-                return false;
-        drop_tree(command);
-        return true;
+        int failed = command->other ? go_on(command, ask_new(command, answered)) : -ENOMEM;
+        if (!failed)
+                drop_tree(command);
+        return failed;
 }
 
 static int
@@ -229,8 +229,8 @@ take_reply(struct weir__redis_command *command, weir_task *ask)
         if (__builtin_expect(!status && command->tree.root->type == WEIR_REDIS_ERROR, 0)) {
                 const char *text = command->tree.root->text;
 
-                status = weir__redis_status_of(text);
-                if (send_whole(command))
+                status = send_whole(command, weir__redis_status_of(text));
+                if (!status)
                         return false;
                 if (is_loading(text) && try_again(command)) {
                         drop_tree(command);

@@ -82,16 +82,16 @@ weir_redis_batch_format(weir_redis_batch *batch, const char *format, ...)
 {
         struct weir__redis_words words = {0};
         va_list arguments;
-        int failed = -ENOMEM;
+        int failed;
 
         va_start(arguments, format);
         if (format)
                 weir__redis_words_format(&words, format, arguments);
         va_end(arguments);
         const char **texts = malloc((words.count + 1) * sizeof *texts);
-        if (words.fault) {
-                failed = refuse(batch, words.fault);
-        } else if (texts) {
+        if (words.fault || !texts) {
+                failed = refuse(batch, words.fault ? words.fault : -ENOMEM);
+        } else {
                 weir__redis_words_split(&words, texts);
                 failed = weir_redis_batch_add(batch, words.count, texts, words.ends);
         }
