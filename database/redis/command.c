@@ -20,12 +20,15 @@
 #define PAUSE      WEIR_MSEC(20)
 #define PAUSE_MOST WEIR_SEC(2)
 #define WORD_MOST  40 /* bytes of an argument in a dump */
+#define REDIRECTS  5
 
 static void series_over(weir_series *series, void *context);
 static void send_again(weir_task *pause, void *context);
 static void answered(weir_task *ask, void *context);
 static weir_task *ask_new(struct weir__redis_command *command, weir_task_fn *done);
+static void answered_alone(weir_task *ask, void *context);
 static bool is_shared(const struct weir__redis_command *command);
+static int send_to_node(struct weir__redis_command *command);
 
 /* -- the end -- */
 
@@ -48,14 +51,25 @@ give_up_link(struct weir__redis_command *command)
                 weir__redis_link_drop(link);
 }
 
+static void
+set_node(struct weir__redis_command *command, struct weir__redis_node *node)
+{
+        struct weir__redis_node *former = atomic_load_explicit(&command->node, memory_order_relaxed);
+
+        if (former == node)
+                return;
+        if (node)
+                atomic_fetch_add_explicit(&node->under_way, 1, memory_order_relaxed);
+        atomic_store_explicit(&command->node, node, memory_order_relaxed);
+        if (former)
+                atomic_fetch_sub_explicit(&former->under_way, 1, memory_order_relaxed);
+}
+
 /* Nothing more is under way for it. */
 static void
 release(struct weir__redis_command *command)
 {
-        struct weir__redis_node *node = atomic_load_explicit(&command->node, memory_order_relaxed);
-
-        if (node)
-                atomic_fetch_sub_explicit(&node->under_way, 1, memory_order_relaxed);
+        set_node(command, NULL);
         weir_promise_unref(command->promise); /* it may be gone */
 }
 
@@ -203,6 +217,69 @@ send_whole(struct weir__redis_command *command, int status)
         return failed;
 }
 
+/* In front of a command that goes where a cluster told to ask.  Its reply is thrown away. */
+static const char asking[] = "*1\r\n$6\r\nASKING\r\n";
+
+static bool
+ask_there(struct weir__redis_command *command, struct weir__redis_node *node)
+{
+        size_t size = command->other ? command->other_size : command->size;
+        char *bytes = malloc(size + sizeof asking);
+
+        if (!bytes)
+                return false;
+        memcpy(bytes, asking, sizeof asking - 1);
+        memcpy(bytes + sizeof asking - 1, command->other ? command->other : command->bytes, size);
+        free(command->other);
+        command->other = bytes;
+        command->other_size = size + sizeof asking - 1;
+        command->replies = 2;
+        command->is_asking = true;
+        set_node(command, node);
+        return send_to_node(command) == 0;
+}
+
+/* What was in front of it is left out again. */
+static void
+ask_no_more(struct weir__redis_command *command)
+{
+        command->other_size -= sizeof asking - 1;
+        memmove(command->other, command->other + sizeof asking - 1, command->other_size);
+        command->replies = 0;
+        command->is_asking = false;
+}
+
+/* Another node of the cluster has the slot.  Returns whether it was sent there. */
+static bool
+redirect(struct weir__redis_command *command, const char *text)
+{
+        bool is_moved;
+        struct weir__redis_node *from = atomic_load_explicit(&command->node, memory_order_relaxed),
+                                *node = weir__redis_redirect(command->redis, from, text, &is_moved);
+
+        if (!node || command->session || command->redirects >= REDIRECTS)
+                return false;
+        command->redirects++;
+        give_up_link(command);
+        if (command->is_asking)
+                ask_no_more(command);
+        if (!is_moved && !command->replies)
+                return ask_there(command, node);
+        set_node(command, node);
+        return send_to_node(command) == 0;
+}
+
+/* Errors that pass by themselves, of commands that were not executed. */
+static bool
+is_passing(struct weir__redis_command *command, const char *text)
+{
+        if (command->redis->settings->mode == WEIR__REDIS_SENTINEL && strncmp(text, "READONLY ", 9) == 0) {
+                weir__redis_doubt(command->redis, atomic_load_explicit(&command->node, memory_order_relaxed));
+                return true;
+        }
+        return is_loading(text);
+}
+
 static int
 read_reply(struct weir__redis_command *command, const char *data, size_t size)
 {
@@ -226,14 +303,16 @@ take_reply(struct weir__redis_command *command, weir_task *ask)
         const char *data = weir_ask_reply(ask, &size);
         int status = read_reply(command, data, size);
 
-        if (__builtin_expect(!status && command->tree.root->type == WEIR_REDIS_ERROR, 0)) {
+        if (__builtin_expect(command->tree.root && command->tree.root->type == WEIR_REDIS_ERROR, 0)) {
                 const char *text = command->tree.root->text;
 
                 status = send_whole(command, weir__redis_status_of(text));
                 if (!status)
                         return false;
-                if (is_loading(text) && try_again(command)) {
+                if (redirect(command, *command->problem ? command->problem : text) ||
+                    (is_passing(command, text) && try_again(command))) {
                         drop_tree(command);
+                        *command->problem = '\0';
                         return false;
                 }
         }
@@ -248,6 +327,8 @@ take_failure(struct weir__redis_command *command, weir_task *ask, int status)
         struct weir__redis_node *node = atomic_load_explicit(&command->node, memory_order_relaxed);
 
         atomic_store_explicit(&node->is_flowing, false, memory_order_relaxed);
+        if (may_pass(status) || status == -ETIMEDOUT)
+                weir__redis_doubt(command->redis, node);
         if (may_pass(status) && may_repeat(command, stage) && try_again(command))
                 return false;
         note_failure(command, stage, status);
@@ -310,48 +391,53 @@ ask_new(struct weir__redis_command *command, weir_task_fn *done)
         return weir_ask_new(endpoint_of(command), bytes, command->other ? command->other_size : command->size, done, command);
 }
 
-static void
-send_again(weir_task *pause, void *context)
+/* Sends it to its node. */
+static int
+send_to_node(struct weir__redis_command *command)
 {
-        struct weir__redis_command *command = context;
+        struct weir__redis_node *node = atomic_load_explicit(&command->node, memory_order_relaxed);
 
-        if (weir_task_status(pause) == 0)
-                go_on(command, ask_new(command, answered)); /* if that fails, the series has it as its status */
-}
-
-int
-weir__redis_command_send(struct weir__redis_command *command)
-{
-        const struct weir__redis_node *node = atomic_load_explicit(&command->node, memory_order_relaxed);
-
-        if (is_shared(command) && atomic_load_explicit(&node->is_flowing, memory_order_relaxed))
+        if (command->replies && !command->session && !command->link) {
+                command->link = weir__redis_link_take(node);
+                if (!command->link)
+                        return -ENOMEM;
+                atomic_store_explicit(&command->link->replies, command->replies, memory_order_relaxed);
+        }
+        if (is_shared(command) && atomic_load_explicit(&node->is_flowing, memory_order_relaxed) &&
+            !atomic_load_explicit(&command->series, memory_order_relaxed))
                 return weir_task_start(ask_new(command, answered_alone));
         return go_on(command, ask_new(command, answered));
 }
 
+/* Chooses its node, and sends it.  Sentinels may not have named one yet. */
 static int
-send_on_link(struct weir__redis_command *command, struct weir__redis_node *node)
+send_anywhere(struct weir__redis_command *command)
 {
-        command->link = weir__redis_link_take(node);
-        if (!command->link)
-                return -ENOMEM;
-        atomic_store_explicit(&command->link->replies, command->replies, memory_order_relaxed);
-        int failed = weir__redis_command_send(command);
-        if (failed)
-                give_up_link(command);
-        return failed;
+        struct weir__redis_node *node = weir__redis_route(command->redis->topology, command->slot);
+
+        set_node(command, node);
+        if (node)
+                return send_to_node(command);
+        weir__redis_look(command->redis);
+        return try_again(command) ? 0 : -EHOSTUNREACH;
 }
 
-static int
-send_first(struct weir__redis_command *command)
+static void
+send_again(weir_task *pause, void *context)
 {
-        struct weir__redis_node *node = command->redis->node;
+        struct weir__redis_command *command = context;
+        int failed = weir_task_status(pause) == 0 ? send_anywhere(command) : 0;
 
-        atomic_store_explicit(&command->node, node, memory_order_relaxed);
-        atomic_fetch_add_explicit(&node->under_way, 1, memory_order_relaxed);
-        if (command->session)
-                return weir__redis_session_begin(command);
-        return command->replies ? send_on_link(command, node) : weir__redis_command_send(command);
+        if (failed)
+                end(command, failed);
+}
+
+/* On the connection of its session. */
+int
+weir__redis_command_send(struct weir__redis_command *command)
+{
+        set_node(command, command->session->link->node);
+        return send_to_node(command);
 }
 
 static void
@@ -360,9 +446,13 @@ begin(weir_task *promise, void *own)
         struct weir__redis_command *command = own;
 
         command->promise = weir_promise_ref(promise);
-        int failed = command->fault ? command->fault : send_first(command);
-        if (failed)
-                weir__redis_command_fail(command, failed);
+        int failed = command->fault;
+        if (!failed)
+                failed = command->session ? weir__redis_session_begin(command) : send_anywhere(command);
+        if (!failed)
+                return;
+        give_up_link(command);
+        weir__redis_command_fail(command, failed);
 }
 
 static void

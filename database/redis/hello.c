@@ -1,4 +1,4 @@
-/* database/redis/hello.c: what a fresh connection begins with.
+/* database/redis/hello.c: what a fresh connection begins with, and the errors of servers.
  *
  *     HELLO 3 AUTH user password SETNAME name --> SELECT database
  *        \--the server knows no HELLO--> AUTH --> CLIENT SETNAME --> SELECT
@@ -191,4 +191,25 @@ weir__redis_hello(weir_stream *stream, weir_series *series, void *context)
         hello->stream = stream;
         say(hello, series, first_step(node->settings));
         unref(hello);
+}
+
+/* -- errors -- */
+
+int
+weir__redis_status_of(const char *text)
+{
+        static const struct {
+                const char *word;
+                int status;
+        } known[] = {
+                {"NOAUTH", -EACCES},  {"WRONGPASS", -EACCES}, {"NOPERM", -EACCES},      {"LOADING", -EAGAIN},
+                {"BUSY", -EAGAIN},    {"TRYAGAIN", -EAGAIN},  {"CLUSTERDOWN", -EAGAIN}, {"MASTERDOWN", -EAGAIN},
+                {"READONLY", -EROFS}, {"NOSCRIPT", -ENOENT},
+        };
+        size_t size = strcspn(text, " ");
+
+        for (unsigned i = 0; i < sizeof known / sizeof *known; i++)
+                if (strncmp(text, known[i].word, size) == 0 && !known[i].word[size])
+                        return known[i].status;
+        return -EREMOTEIO;
 }

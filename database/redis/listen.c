@@ -11,7 +11,7 @@
 #include <weir/flow.h>
 #include <weir/timer.h>
 
-#include "database/redis/subscribe.h"
+#include "database/redis/redis.h"
 
 #define PAUSE      WEIR_MSEC(50)
 #define PAUSE_MOST WEIR_SEC(5)
@@ -191,20 +191,38 @@ on_connected(weir_task *connect, void *context)
         }
         subscription->fresh = weir_connect_take_stream(connect);
         weir_series_stop_on_failure(greeting);
-        weir__redis_hello(subscription->fresh, greeting, subscription->redis->node);
+        weir__redis_hello(subscription->fresh, greeting, subscription->node);
         weir_series_push(series, weir_timeout_new(weir_module_new(greeting, on_greeted, subscription),
                                                   subscription->redis->settings->config.connect_limit));
 }
 
 static weir_task *
-connect_new(weir_redis_subscription *subscription)
+connect_to(weir_redis_subscription *subscription)
 {
         const struct weir__redis_settings *settings = subscription->redis->settings;
-        const char *address = subscription->redis->node->address;
+        const char *address = subscription->node->address;
         weir_task *connect = settings->tls ? weir_connect_tls_new(address, settings->tls, NULL, on_connected, subscription)
                                            : weir_connect_new(address, on_connected, subscription);
 
         return weir_timeout_new(connect, settings->config.connect_limit);
+}
+
+/* Chooses a server: after a failure perhaps another one. */
+static void
+choose(weir_task *task, void *context)
+{
+        weir_redis_subscription *subscription = context;
+        weir_series *series = weir_series_of(task);
+
+        if (weir_task_status(task) != 0)
+                return;
+        subscription->node = weir__redis_any(subscription->redis->topology, subscription->turn);
+        if (subscription->node) {
+                weir_series_push(series, connect_to(subscription));
+        } else {
+                weir__redis_look(subscription->redis);
+                give_up(subscription, series, -EHOSTUNREACH);
+        }
 }
 
 /* -- the end -- */
@@ -228,6 +246,9 @@ on_end(weir_series *series, void *context)
         if (!subscription->status)
                 subscription->status = status ? status : -ENOMEM;
         subscription->failures++;
+        subscription->turn++;
+        if (subscription->node)
+                weir__redis_doubt(subscription->redis, subscription->node);
         if (!subscription->is_closed && status != -ESHUTDOWN)
                 weir__redis_listen(subscription); /* without memory the next weir_redis_subscribe does it */
         pthread_mutex_unlock(&subscription->lock);
@@ -250,7 +271,7 @@ weir__redis_listen(weir_redis_subscription *subscription)
                 weir_series_push(series, weir_timer_new(pause < PAUSE_MOST ? pause : PAUSE_MOST, NULL, NULL));
         }
         subscription->status = 0;
-        weir_series_push(series, connect_new(subscription));
+        weir_series_push(series, weir_empty_new(choose, subscription));
         subscription->series = weir_series_ref(series);
         atomic_fetch_add_explicit(&subscription->references, 1, memory_order_relaxed);
         int failed = weir_series_start(series);

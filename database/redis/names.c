@@ -1,7 +1,8 @@
-/* database/redis/names.c: what is known of commands: which wait at the server, which only read, which change their connection, and
- * where their keys are. */
+/* database/redis/names.c: what is known of commands: which wait at the server, which only read, which change their connection, where
+ * their keys are; and the slots of keys in a cluster. */
 #include <ctype.h>
 #include <pthread.h>
+#include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 
@@ -229,4 +230,72 @@ weir__redis_traits(size_t count, const char *const *arguments, const size_t *siz
         if (traits & WEIR__REDIS_MAY_WAIT && has_word("BLOCK", count, arguments, sizes))
                 traits |= WEIR__REDIS_WAITS;
         return traits;
+}
+
+/* -- slots -- */
+
+/* CRC-16/XMODEM. */
+static unsigned
+checksum(const char *data, size_t size)
+{
+        unsigned value = 0;
+
+        for (size_t i = 0; i < size; i++) {
+                value ^= (unsigned)(unsigned char)data[i] << 8;
+                for (unsigned bit = 0; bit < 8; bit++)
+                        value = value & 0x8000 ? (value << 1 ^ 0x1021) & 0xffff : value << 1;
+        }
+        return value;
+}
+
+/* Of "a{b}c" only "b" counts. */
+int
+weir__redis_slot_of(const char *key, size_t size)
+{
+        const char *open = memchr(key, '{', size);
+        const char *close = open ? memchr(open, '}', size - (size_t)(open - key)) : NULL;
+
+        if (close && close > open + 1)
+                return (int)(checksum(open + 1, (size_t)(close - open) - 1) % WEIR__REDIS_SLOTS);
+        return (int)(checksum(key, size) % WEIR__REDIS_SLOTS);
+}
+
+static size_t
+size_of(const char *const *arguments, const size_t *sizes, size_t index)
+{
+        return sizes ? sizes[index] : strlen(arguments[index]);
+}
+
+static bool
+is_zero(const char *text, size_t size)
+{
+        return size == 1 && *text == '0';
+}
+
+/* Which argument is the first key; 0: none. */
+static size_t
+first_key(int key, size_t count, const char *const *arguments, const size_t *sizes)
+{
+        size_t counter = key == WEIR__REDIS_KEY_COUNTED ? 2 : 1;
+
+        if (key >= 0)
+                return (size_t)key;
+        if (key == WEIR__REDIS_KEY_STREAMS) {
+                for (size_t i = 1; i < count; i++)
+                        if (size_of(arguments, sizes, i) == 7 && strncasecmp(arguments[i], "STREAMS", 7) == 0)
+                                return i + 1;
+                return 0;
+        }
+        if (count <= counter || is_zero(arguments[counter], size_of(arguments, sizes, counter)))
+                return 0;
+        return counter + 1;
+}
+
+int
+weir__redis_slot(size_t count, const char *const *arguments, const size_t *sizes)
+{
+        const struct weir__redis_name *name = weir__redis_name_of(arguments[0], size_of(arguments, sizes, 0));
+        size_t index = first_key(name->key, count, arguments, sizes);
+
+        return index && index < count ? weir__redis_slot_of(arguments[index], size_of(arguments, sizes, index)) : -1;
 }

@@ -12,22 +12,20 @@ weir_redis *
 weir_redis_new(const char *address, const struct weir_redis_config *config)
 {
         struct weir__redis_settings *settings = weir__redis_settings_new(address, config);
-        weir_redis *redis = settings ? calloc(1, sizeof *redis) : NULL;
+        struct weir__redis_topology *topology = settings ? weir__redis_topology_new(settings) : NULL;
+        weir_redis *redis = topology ? calloc(1, sizeof *redis) : NULL;
 
+        if (!settings)
+                return NULL;
         if (!redis) {
-                if (settings)
-                        errno = ENOMEM;
-                weir__redis_settings_unref(settings);
+                weir__redis_topology_free(topology);
+                errno = ENOMEM;
                 return NULL;
         }
         atomic_init(&redis->references, 1);
         redis->settings = settings;
-        redis->node = weir__redis_node_new(settings, settings->targets[0]);
-        if (redis->node)
-                return redis;
-        weir_redis_unref(redis);
-        errno = ENOMEM;
-        return NULL;
+        redis->topology = topology;
+        return redis;
 }
 
 weir_redis *
@@ -43,8 +41,7 @@ weir_redis_unref(weir_redis *redis)
 {
         if (!redis || atomic_fetch_sub_explicit(&redis->references, 1, memory_order_acq_rel) != 1)
                 return;
-        weir__redis_node_close(redis->node);
-        weir__redis_settings_unref(redis->settings);
+        weir__redis_topology_free(redis->topology);
         free(redis);
 }
 

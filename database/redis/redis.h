@@ -71,7 +71,7 @@ void weir__redis_node_problem(struct weir__redis_node *node, char out[WEIR__REDI
 /* Pushes what a fresh connection begins with; a weir_protocol_hello_fn.  The context is the node. */
 void weir__redis_hello(weir_stream *stream, weir_series *series, void *node);
 
-/* -- encode.c: the bytes of commands -- */
+/* -- make.c: the bytes of commands -- */
 
 size_t weir__redis_encoded_size(size_t count, const char *const *arguments, const size_t *sizes);
 void weir__redis_encode(char *out, size_t count, const char *const *arguments, const size_t *sizes);
@@ -116,13 +116,9 @@ const struct weir__redis_name *weir__redis_name_of(const char *text, size_t size
 /* What a command has, by its arguments. */
 unsigned weir__redis_traits(size_t count, const char *const *arguments, const size_t *sizes);
 
-/* -- status.c: errors of servers -- */
+/* Errors of servers. */
 
 int weir__redis_status_of(const char *text); /* of "WRONGPASS invalid ...": -EACCES */
-
-/* -- sha1.c -- */
-
-void weir__redis_sha1(const void *data, size_t size, char out[41]); /* in hexadecimal */
 
 /* -- script.c -- */
 
@@ -136,7 +132,7 @@ struct weir_redis_script {
 /* The bytes of EVAL for those of EVALSHA, malloc; NULL when out of memory. */
 char *weir__redis_script_whole(const weir_redis_script *script, const char *bytes, size_t size, size_t *whole);
 
-/* -- link.c: a connection that one owner has, and that is never made a second time -- */
+/* -- links: a connection that one owner has, and that is never made a second time -- */
 
 struct weir__redis_link {
         _Atomic unsigned references;
@@ -153,12 +149,34 @@ struct weir__redis_link *weir__redis_link_take(struct weir__redis_node *node); /
 void weir__redis_link_give(struct weir__redis_link *link); /* back to the pool: its state is that of a fresh one */
 void weir__redis_link_drop(struct weir__redis_link *link); /* closes it; accepts NULL */
 
-/* -- redis.c, command.c, session.c, exec.c -- */
+/* -- topology.c: which servers there are, and which of them a command goes to.  Nodes are never taken away, so a node is there as long
+ * as its weir_redis. -- */
+
+#define WEIR__REDIS_SLOTS 16384
+#define WEIR__REDIS_NODES 1024 /* at most */
+
+struct weir__redis_topology {
+        struct weir__redis_settings *settings; /* a reference; of the nodes */
+        pthread_mutex_t lock;
+        struct weir__redis_node *nodes[WEIR__REDIS_NODES]; /* guarded by lock */
+        unsigned count;                                    /* of them */
+        struct weir__redis_node
+                *_Atomic main; /* the server; the master that sentinels have named, NULL: not known; a node of a cluster */
+        struct weir__redis_node *_Atomic *slots; /* of a cluster: to whom they belong; NULL: not known */
+
+        struct weir__redis_settings *sentinel_settings; /* without an account */
+        struct weir__redis_node **sentinels;            /* settings->count of them; or NULL */
+
+        bool is_looking;     /* guarded by lock: a look-up is under way */
+        weir_nsec looked_at; /* guarded by lock: when the last one began */
+};
+
+/* -- redis.c, command.c, make.c, session.c -- */
 
 struct weir_redis {
         _Atomic unsigned references;
-        struct weir__redis_settings *settings;
-        struct weir__redis_node *node;
+        struct weir__redis_settings *settings; /* the topology's */
+        struct weir__redis_topology *topology;
 };
 
 /* A command: `own` of its promise. */
@@ -170,7 +188,10 @@ struct weir__redis_command {
         struct weir__redis_node *_Atomic node; /* to which it goes; the redis keeps it */
         uint8_t traits;
         bool is_repeatable, is_over;
-        int fault; /* why it cannot begin */
+        bool is_asking;    /* it was sent to where a cluster told to ask */
+        uint8_t redirects; /* so far */
+        int16_t slot;      /* of a cluster; -1: any */
+        int fault;         /* why it cannot begin */
         unsigned tries;
 
         weir_redis_script *script;        /* a reference; or NULL */
@@ -209,7 +230,7 @@ weir_task *weir__redis_words_task(struct weir__redis_words *words, struct weir__
 
 /* An exec: all of these bytes, with so many replies.  It takes the bytes. */
 weir_task *weir__redis_exec_new(weir_redis *redis, weir_redis_session *session, char *bytes, size_t size, unsigned replies,
-                                int fault, weir_task_fn *done, void *context);
+                                int slot, int fault, weir_task_fn *done, void *context);
 
 int weir__redis_command_send(struct weir__redis_command *command); /* 0 or a negative errno */
 void weir__redis_command_fail(struct weir__redis_command *command, int status);
@@ -219,8 +240,9 @@ int weir__redis_exec_read(const char *data, size_t size, unsigned replies, struc
 
 struct weir_redis_session {
         _Atomic unsigned references;
-        weir_redis *redis; /* a reference */
-        struct weir__redis_link *link;
+        weir_redis *redis;             /* a reference */
+        int slot;                      /* of a cluster; -1: any */
+        struct weir__redis_link *link; /* NULL: nothing was sent yet; the owner's of the session's turn */
         pthread_mutex_t lock;
         bool is_busy;                              /* guarded by lock: a command is under way */
         struct weir__redis_command *first, **last; /* guarded by lock: those that wait */
@@ -228,5 +250,84 @@ struct weir_redis_session {
 
 int weir__redis_session_begin(struct weir__redis_command *command); /* sends it, or lets it wait.  0 or a negative errno */
 void weir__redis_session_next(weir_redis_session *session);         /* the one under way is over */
+
+/* -- topology.c -- */
+
+struct weir__redis_topology *weir__redis_topology_new(
+        struct weir__redis_settings *settings);                        /* takes the settings.  NULL: -ENOMEM */
+void weir__redis_topology_free(struct weir__redis_topology *topology); /* accepts NULL */
+
+/* To whom a command of that slot goes; a slot below 0: any.  NULL: not known yet. */
+struct weir__redis_node *weir__redis_route(struct weir__redis_topology *topology, int slot);
+
+/* The node of that address, which is made if there is none.  NULL when out of memory, or if there are too many. */
+struct weir__redis_node *weir__redis_node_at(struct weir__redis_topology *topology, const char *address);
+
+/* The nodes one after another, for any number. */
+struct weir__redis_node *weir__redis_any(struct weir__redis_topology *topology, unsigned number);
+
+/* The node does not answer as it should: it may be another's turn. */
+void weir__redis_doubt(weir_redis *redis, struct weir__redis_node *node);
+
+/* "MOVED 7 127.0.0.1:7001" or "ASK ..." of that node.  Result: whom it names, `*is_moved`: for good; NULL: it is no such error, or
+ * there is no memory. */
+struct weir__redis_node *weir__redis_redirect(weir_redis *redis, const struct weir__redis_node *from, const char *text,
+                                              bool *is_moved);
+
+/* Asks the cluster or the sentinels anew, unless that is under way. */
+void weir__redis_look(weir_redis *redis);
+
+/* -- slots: names.c -- */
+
+int weir__redis_slot_of(const char *key, size_t size);
+int weir__redis_slot(size_t count, const char *const *arguments, const size_t *sizes); /* of a command; -1: none */
+
+/* -- messages: subscribe.c -- */
+
+/* Makes a message of a whole reply.  Result: 1; 0: it is none, such as a PONG; -EPROTO, -EBADMSG, -E2BIG; -ENOMEM. */
+int weir__redis_message_read(const char *data, size_t size, struct weir_redis_message **out);
+struct weir_redis_message *weir__redis_message_lost(int status); /* NULL when out of memory */
+void weir__redis_message_drop(void *message);
+
+/* -- subscribe.c, listen.c -- */
+
+/* A name that is subscribed to. */
+struct weir__redis_topic {
+        struct weir__redis_topic *next;
+        bool is_pattern;
+        char name[];
+};
+
+struct weir_redis_subscription {
+        _Atomic unsigned references; /* the program's, and that of the series */
+        weir_redis *redis;           /* a reference */
+        weir_channel *channel;       /* a reference */
+        enum weir_redis_overflow overflow;
+        _Atomic uint64_t dropped;
+
+        pthread_mutex_t lock;
+        struct weir__redis_topic *topics; /* guarded by lock, as the rest */
+        weir_stream *stream;              /* a reference; NULL: it has not been greeted */
+        weir_series *series;              /* a reference: of the connection; NULL: there is none */
+        bool is_closed;
+
+        /* The series'. */
+        struct weir__redis_node *node; /* to which it goes; the redis keeps it */
+        unsigned turn;                 /* whose it is */
+        weir_stream *fresh;            /* that is being greeted */
+        unsigned failures;             /* since the last greeting */
+        int status;                    /* why it failed; 0: it did not */
+        bool is_probed;                /* it was asked whether it is there */
+        char *input;                   /* bytes that are not read yet */
+        size_t used, room;
+        uint64_t words[4];
+};
+
+/* Begins to connect, after a pause if it has failed before.  Under the lock.  Result: 0; what the start of a series reports. */
+int weir__redis_listen(weir_redis_subscription *subscription);
+
+/* Has the connection, if there is one, say that of one topic, or of all.  Under the lock. */
+void weir__redis_tell(weir_redis_subscription *subscription, const char *verb, const struct weir__redis_topic *topic);
+void weir__redis_subscription_unref(void *subscription);
 
 #endif

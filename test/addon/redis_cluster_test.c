@@ -1,0 +1,298 @@
+/* test/addon/redis_cluster_test.c: a cluster of three servers: slots, redirections, a slot that moves, a server that dies; and
+ * sentinels that name another master. */
+#include "test/addon/redis_fixture.h"
+
+#include "database/redis/redis.h"
+
+#define SERVERS 3
+
+static struct redis_server servers[SERVERS + 1];
+static char address[256];
+static weir_redis *redis;
+
+/* -- slots -- */
+
+static int
+slot_of(const char *command)
+{
+        const char *words[16];
+        char copy[128];
+        size_t count = 0;
+
+        strcpy(copy, command);
+        for (char *word = strtok(copy, " "); word; word = strtok(NULL, " "))
+                words[count++] = word;
+        return weir__redis_slot(count, words, NULL);
+}
+
+static void
+a_command_has_the_slot_of_its_key(void)
+{
+        CU_ASSERT_EQUAL(weir__redis_slot_of("123456789", 9), 0x31c3);
+        CU_ASSERT_EQUAL(weir__redis_slot_of("foo", 3), 12182);
+        CU_ASSERT_EQUAL(slot_of("GET foo"), 12182);
+        CU_ASSERT_EQUAL(slot_of("GET a{foo}b"), 12182);
+        CU_ASSERT_EQUAL(slot_of("get {foo}{bar}"), 12182);
+        CU_ASSERT_EQUAL(slot_of("GET {}foo"), weir__redis_slot_of("{}foo", 5));
+        CU_ASSERT_EQUAL(slot_of("GET {foo"), weir__redis_slot_of("{foo", 4));
+        CU_ASSERT_EQUAL(slot_of("EVAL x 1 foo bar"), 12182);
+        CU_ASSERT_EQUAL(slot_of("EVALSHA x 0 foo"), -1);
+        CU_ASSERT_EQUAL(slot_of("EVALSHA x"), -1);
+        CU_ASSERT_EQUAL(slot_of("XREAD COUNT 2 streams foo bar 0 0"), 12182);
+        CU_ASSERT_EQUAL(slot_of("XREAD COUNT 2"), -1);
+        CU_ASSERT_EQUAL(slot_of("ZUNION 1 foo"), 12182);
+        CU_ASSERT_EQUAL(slot_of("OBJECT ENCODING foo"), 12182);
+        CU_ASSERT_EQUAL(slot_of("BLMPOP 0 1 foo LEFT"), 12182);
+        CU_ASSERT_EQUAL(slot_of("PING"), -1);
+        CU_ASSERT_EQUAL(slot_of("PUBLISH foo x"), -1);
+        CU_ASSERT_EQUAL(slot_of("UNKNOWN foo"), 12182);
+}
+
+/* -- a cluster -- */
+
+static const char *
+say(unsigned server, const char *format, ...)
+{
+        char line[256];
+        va_list arguments;
+
+        va_start(arguments, format);
+        vsnprintf(line, sizeof line, format, arguments);
+        va_end(arguments);
+        return redis_say(servers[server].port, line);
+}
+
+static void
+begin_cluster(void)
+{
+        static bool is_made;
+
+        if (!is_made) {
+                for (unsigned i = 0; i < SERVERS; i++) {
+                        do /* its bus has that port and 10000 */
+                                servers[i].port = free_port();
+                        while (servers[i].port > 55000);
+                        redis_start(&servers[i],
+                                    "cluster-enabled yes\ncluster-node-timeout 2000\ncluster-require-full-coverage no\n");
+                        say(i, "CLUSTER ADDSLOTSRANGE %u %u", i * 16384 / SERVERS, (i + 1) * 16384 / SERVERS - 1);
+                        say(i, "CLUSTER SET-CONFIG-EPOCH %u", i + 1);
+                        if (i)
+                                say(0, "CLUSTER MEET 127.0.0.1 %d", servers[i].port);
+                }
+                is_made = true;
+        }
+        for (unsigned i = 0; i < SERVERS; i++)
+                WEIR_TEST_EVENTUALLY(strstr(say(i, "CLUSTER INFO"), "cluster_state:ok"));
+        weir_test_begin_real(2);
+        snprintf(address, sizeof address, "redis+cluster://127.0.0.1:%d,127.0.0.1:%d", servers[0].port, servers[1].port);
+        redis = weir_redis_new(address, NULL);
+        CU_ASSERT_PTR_NOT_NULL_FATAL(redis);
+}
+
+static void
+end(void)
+{
+        weir_redis_unref(redis);
+        weir_test_end();
+}
+
+static unsigned
+nodes_with_slots(void)
+{
+        unsigned count = 0;
+        struct weir__redis_node *last_node = NULL;
+
+        for (unsigned i = 0; i < WEIR__REDIS_SLOTS; i++) {
+                struct weir__redis_node *node = atomic_load(&redis->topology->slots[i]);
+
+                count += node && node != last_node;
+                last_node = node;
+        }
+        return count;
+}
+
+static void
+each_key_is_at_its_server(void)
+{
+        begin_cluster();
+        for (unsigned i = 0; i < 200; i++) {
+                SAYS(redis, "OK", "SET key:%u %u", i, i);
+                if (last.status)
+                        printf("%u: %s\n", i, last.problem);
+        }
+        WEIR_TEST_EVENTUALLY(nodes_with_slots() == SERVERS);
+        SAYS(redis, "OK", "CONFIG RESETSTAT");
+        for (unsigned i = 0; i < 200; i++) {
+                char expected[16];
+
+                snprintf(expected, sizeof expected, "%u", i);
+                SAYS(redis, expected, "GET key:%u", i);
+        }
+        SAY(redis, "MGET key:1 key:2"); /* of two servers */
+        CU_ASSERT_EQUAL(last.status, -EREMOTEIO);
+        CU_ASSERT_EQUAL(strncmp(last.problem, "CROSSSLOT", 9), 0);
+        end();
+}
+
+static void
+scripts_transactions_and_sessions_go_there_too(void)
+{
+        begin_cluster();
+        weir_redis_script *script = weir_redis_script_new("return redis.call('incr', KEYS[1])");
+        for (unsigned i = 0; i < 30; i++) {
+                SAY(redis, "DEL s:%u", i);
+                CU_ASSERT_STRING_EQUAL(run(weir_redis_call_format_new(redis, script, 1, see, &last, "s:%u", i)), "1");
+                weir_redis_batch *batch = weir_redis_batch_new();
+                weir_redis_batch_format(batch, "INCR s:%u", i);
+                weir_redis_batch_format(batch, "GET s:%u", i);
+                CU_ASSERT_STRING_EQUAL(run(weir_redis_exec_new(redis, NULL, batch, see, &last)), "[2 2]");
+                char key[16];
+                snprintf(key, sizeof key, "s:%u", i);
+                weir_redis_session *session = weir_redis_session_new(redis, key);
+                CU_ASSERT_STRING_EQUAL(run(weir_redis_session_format_new(session, see, &last, "WATCH %s", key)), "OK");
+                weir_redis_session_unref(session);
+        }
+        weir_redis_script_unref(script);
+        end();
+}
+
+/* A slot that is on its way: ASK for keys that are there already. */
+static void
+a_slot_moves(void)
+{
+        char ids[2][64];
+        unsigned from = 2, to = 0;
+        int slot = weir__redis_slot_of("foo", 3); /* of the third server */
+
+        begin_cluster();
+        SAYS(redis, "OK", "SET foo old");
+        SAYS(redis, "OK", "SET {foo}2 moved");
+        for (unsigned i = 0; i < 2; i++)
+                snprintf(ids[i], sizeof ids[i], "%.40s", strchr(say(i ? to : from, "CLUSTER MYID"), '\n') + 1);
+        say(to, "CLUSTER SETSLOT %d IMPORTING %s", slot, ids[0]);
+        say(from, "CLUSTER SETSLOT %d MIGRATING %s", slot, ids[1]);
+        CU_ASSERT_EQUAL(strncmp(say(from, "MIGRATE 127.0.0.1 %d {foo}2 0 1000", servers[to].port), "+OK", 3), 0);
+        SAYS(redis, "old", "GET foo");
+        SAYS(redis, "moved", "GET {foo}2");
+        SAYS(redis, "nil", "GET {foo}3");
+        SAYS(redis, "OK", "SET {foo}3 new");
+        SAYS(redis, "new", "GET {foo}3");
+        SAYS(redis, "old", "GET foo");
+        CU_ASSERT_EQUAL(strncmp(say(from, "MIGRATE 127.0.0.1 %d foo 0 1000", servers[to].port), "+OK", 3), 0);
+        for (unsigned i = 0; i < SERVERS; i++)
+                CU_ASSERT_EQUAL(strncmp(say(i, "CLUSTER SETSLOT %d NODE %s", slot, ids[1]), "+OK", 3), 0);
+        SAYS(redis, "old", "GET foo"); /* MOVED */
+        char expected[32];
+        snprintf(expected, sizeof expected, "127.0.0.1:%d", servers[to].port);
+        CU_ASSERT_STRING_EQUAL(atomic_load(&redis->topology->slots[slot])->address, expected);
+        end();
+}
+
+static void
+many_at_once(void)
+{
+        static struct seen all[300];
+
+        begin_cluster();
+        memset(all, 0, sizeof all);
+        for (unsigned i = 0; i < 300; i++)
+                weir_task_start(weir_redis_format_new(redis, see, &all[i], "SET many:%u %u", i, i));
+        for (unsigned i = 0; i < 300; i++) {
+                WEIR_TEST_EVENTUALLY(all[i].calls);
+                CU_ASSERT_STRING_EQUAL(all[i].text, "OK");
+        }
+        end();
+}
+
+static void
+a_server_that_is_away_takes_its_slots_along_only(void)
+{
+        unsigned well = 0, failed = 0;
+
+        begin_cluster();
+        for (unsigned i = 0; i < 30; i++)
+                SAYS(redis, "OK", "SET key:%u x", i);
+        redis_kill(&servers[1], SIGKILL);
+        for (unsigned i = 0; i < 30; i++) {
+                SAY(redis, "GET key:%u", i);
+                well += last.status == 0;
+                failed += last.status != 0;
+        }
+        CU_ASSERT(well > 5 && failed > 5);
+        redis_restart(&servers[1]);
+        for (unsigned i = 0; i < 30; i++)
+                WEIR_TEST_EVENTUALLY((SAY(redis, "GET key:%u", i), last.status == 0));
+        end();
+}
+
+/* -- sentinels -- */
+
+static void
+sentinels_name_the_master(void)
+{
+        struct redis_server master = {0}, replica = {0}, sentinel = {0};
+        char more[512];
+
+        redis_start(&master, "");
+        snprintf(more, sizeof more, "replicaof 127.0.0.1 %d\nrepl-diskless-sync-delay 0\n", master.port);
+        redis_start(&replica, more);
+        WEIR_TEST_EVENTUALLY(strstr(redis_say(replica.port, "INFO replication"), "master_link_status:up"));
+        redis_configure(
+                &sentinel,
+                "sentinel monitor mine 127.0.0.1 %d 1\nsentinel down-after-milliseconds mine 200\nsentinel failover-timeout mine 2000\n",
+                master.port);
+        redis_begin(&sentinel, "redis-sentinel");
+        WEIR_TEST_EVENTUALLY(strstr(redis_say(sentinel.port, "SENTINEL REPLICAS mine"), "slave"));
+
+        struct weir_redis_config config = WEIR_REDIS_CONFIG_DEFAULT;
+        config.retries = 100;
+        weir_test_begin_real(2);
+        snprintf(address, sizeof address, "redis+sentinel://127.0.0.1:1,127.0.0.1:%d/mine", sentinel.port);
+        redis = weir_redis_new(address, &config);
+        SAYS(redis, "OK", "SET key x");
+        SAYS(redis, "x", "GET key");
+        SAYS(redis, "1", "WAIT 1 5000");
+        redis_kill(&master, SIGKILL);
+        SAYS(redis, "x", "GET key"); /* of the other one, when that is the master */
+        SAYS(redis, "OK", "SET key y");
+        CU_ASSERT_EQUAL(strncmp(redis_say(replica.port, "GET key"), "$1\r\ny", 5), 0);
+        weir_redis_subscription *subscription = weir_redis_subscription_new(redis, NULL);
+        weir_redis_subscribe(subscription, "news");
+        CU_ASSERT_EQUAL(weir_task_run(weir_channel_receive_new(weir_redis_subscription_channel(subscription), NULL, NULL)), 0);
+        weir_redis_subscription_close(subscription);
+        end();
+
+        config.retries = 2;
+        weir_test_begin_real(2);
+        snprintf(address, sizeof address, "redis+sentinel://127.0.0.1:%d/other", sentinel.port);
+        redis = weir_redis_new(address, &config);
+        SAY(redis, "GET key"); /* nobody knows it */
+        CU_ASSERT_EQUAL(last.status, -EHOSTUNREACH);
+        end();
+        redis_stop(&sentinel);
+        redis_stop(&replica);
+        redis_stop(&master);
+}
+
+int
+main(void)
+{
+        static const struct weir_test tests[] = {
+                WEIR_TEST(a_command_has_the_slot_of_its_key),
+                WEIR_TEST(each_key_is_at_its_server),
+                WEIR_TEST(scripts_transactions_and_sessions_go_there_too),
+                WEIR_TEST(a_slot_moves),
+                WEIR_TEST(many_at_once),
+                WEIR_TEST(a_server_that_is_away_takes_its_slots_along_only),
+                WEIR_TEST(sentinels_name_the_master),
+        };
+
+        if (!redis_is_installed()) {
+                printf("redis-server is not installed\n");
+                return 77;
+        }
+        int failed = weir_test_main("redis_cluster", tests, sizeof tests / sizeof *tests);
+        for (unsigned i = 0; i < SERVERS; i++)
+                redis_stop(&servers[i]);
+        return failed;
+}
