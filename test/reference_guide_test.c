@@ -363,6 +363,7 @@ a_schedule_is_checked_before_it_is_used(void)
 
         CU_ASSERT(weir_ticker_check("*/5 * * * *", "UTC", &position, &expected) == 0);
         CU_ASSERT(weir_ticker_check("*/5 * * 13 *", "UTC", &position, &expected) == -EINVAL && expected && position > 0);
+        CU_ASSERT(weir_ticker_next("*/5 * * * *", "UTC", WEIR_SEC(301)) == WEIR_SEC(600));
 
         weir_task *ticker = weir_ticker_new_at("*/5 * * * *", "UTC", ticked, &count);
         weir_timer_id id = weir_timer_id_of(ticker);

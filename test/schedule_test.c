@@ -282,10 +282,24 @@ bad_input_is_told_with_its_place(void)
         weir_test_end();
 }
 
+static void
+next_due_time_of_a_schedule_is_computed(void)
+{
+        CU_ASSERT_EQUAL(weir_ticker_next("0 4 * * *", "UTC", WEIR_WALL_EPOCH), WEIR_WALL_EPOCH + 4 * HOUR);
+        CU_ASSERT_EQUAL(weir_ticker_next("0 4 * * *", "UTC", WEIR_WALL_EPOCH + 4 * HOUR), WEIR_WALL_EPOCH + DAY + 4 * HOUR);
+        CU_ASSERT_EQUAL(weir_ticker_next("0 4 * * *", "Europe/Berlin", WEIR_WALL_EPOCH), WEIR_WALL_EPOCH + 3 * HOUR);
+        CU_ASSERT_EQUAL(weir_ticker_next("0 0 30 feb *", "UTC", 0), WEIR_FOREVER);
+        CU_ASSERT_EQUAL(weir_ticker_next("0 0 * * *", "UTC", -2 * DAY), -ERANGE);
+        CU_ASSERT_EQUAL(weir_ticker_next("0 24 * * *", "UTC", 0), -EINVAL);
+        CU_ASSERT_EQUAL(weir_ticker_next(NULL, "UTC", 0), -EINVAL);
+        CU_ASSERT_EQUAL(weir_ticker_next("@daily", "Atlantis/Capital", 0), -ENOENT);
+}
+
 int
 main(void)
 {
         static const struct weir_test tests[] = {
+                WEIR_TEST(next_due_time_of_a_schedule_is_computed),
                 WEIR_TEST(ticks_come_when_the_schedule_says),
                 WEIR_TEST(zone_decides_what_the_clock_shows),
                 WEIR_TEST(missed_ticks_are_counted),

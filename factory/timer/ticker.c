@@ -400,6 +400,19 @@ weir_ticker_check(const char *cron, const char *zone, size_t *position, const ch
         return failed;
 }
 
+weir_nsec
+weir_ticker_next(const char *cron, const char *zone, weir_nsec after)
+{
+        struct schedule *schedule;
+        int failed = read_schedule(&schedule, cron, zone, NULL);
+
+        if (failed)
+                return failed;
+        weir_nsec next = weir__cron_next(&schedule->cron, schedule->zone, after);
+        drop_schedule(schedule);
+        return next < 0 ? -ERANGE : next;
+}
+
 /* The error of an operation that is allowed before the start only; 0: none. */
 static int
 fault_before_start(const weir_task *task)

@@ -94,6 +94,15 @@ WEIR_API weir_task *weir_ticker_new_at_named(const char *name, const char *cron,
  * Threads: any; may block. */
 WEIR_API int weir_ticker_check(const char *cron, const char *zone, size_t *position, const char **expected);
 
+/* The first instant after `after` at which a schedule is due, for a program that keeps its due times
+ * somewhere else, as weir/durable.h does.  The zone is read at each call.
+ *
+ * Result:  the instant, 0 or more; WEIR_FOREVER: never, as for "0 0 30 feb *".  -ERANGE: the instant
+ *          is before 1970; or an error of weir_ticker_check.
+ * Units:   nanoseconds since 1970-01-01 00:00:00 UTC, as weir_wall_now.
+ * Threads: any; may block. */
+WEIR_API weir_nsec weir_ticker_next(const char *cron, const char *zone, weir_nsec after);
+
 /* -- before the start -- */
 
 /* Makes the first tick due `after` the start, instead of one period.  With 0 or less it is due at
