@@ -1,6 +1,7 @@
 #!/bin/sh
 # Checks with spin the models of the timer protocol, of the lock below it, of the end of series, of selects, of the hand-over of
-# pollers, of the executor's sleep, of shutdown, of the client's connections, and of fibers and their groups.
+# pollers, of the executor's sleep, of shutdown, of the client's connections, of fibers and their groups, and of
+# durable timers.
 #
 #   check.sh [MODEL.pml ...]
 #
@@ -88,7 +89,7 @@ cd "$scratch" || exit 1
 # All of them, the longest first.
 if [ $# -eq 0 ]; then
         set -- pool.pml cancel.pml handover.pml ticker.pml wait.pml wakeup.pml select.pml roots.pml promise.pml executor.pml nest.pml timer.pml \
-                ids.pml lock.pml fiber.pml watch.pml fd.pml group.pml
+                ids.pml lock.pml fiber.pml durable.pml watch.pml fd.pml group.pml
         [ $# -eq "$(ls "$here"/*.pml | wc -l)" ] || {
                 echo "check.sh: a model of test/model is not in its list" >&2
                 exit 1
