@@ -1,0 +1,214 @@
+/* durable/node.c: when a node looks for due timers.
+ *
+ * At most one look is under way.  What happens meanwhile, a ring or a set, is noted and makes another look or an earlier alarm
+ * behind it.  Otherwise one alarm is set for the earliest due time that the engine has told, config.look from now at most.
+ *
+ * Threads: any.  The lock of the store is held for the decisions, and not while the engine is called. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "durable/store.h"
+
+#define LOOK_MOST   256
+#define AFTER_ERROR WEIR_SEC(1)
+
+static void
+on_alarm(weir_task *timer, void *context)
+{
+        weir_durable *store = context;
+
+        pthread_mutex_lock(&store->lock);
+        store->has_alarm = false;
+        pthread_mutex_unlock(&store->lock);
+        if (weir_task_status(timer) == 0)
+                weir__durable_look(store);
+}
+
+static void
+unref(void *store)
+{
+        weir__durable_unref(store);
+}
+
+/* Sets the alarm, or moves it.  The lock is held.  If the callback of the former alarm has begun, it looks at once. */
+static void
+arm(weir_durable *store, weir_nsec after)
+{
+        weir_nsec most = store->config.look;
+        weir_nsec now = weir_now();
+
+        after = after < 0 ? 0 : after > most ? most : after;
+        if (store->is_closing)
+                return;
+        if (store->has_alarm) {
+                if (store->alarm_at != now + after && weir_timer_reset_id(store->alarm, after))
+                        store->alarm_at = now + after;
+                return;
+        }
+        weir_task *timer = weir_timer_new(after, on_alarm, store);
+        store->alarm = weir_timer_id_of(timer);
+        store->alarm_at = now + after;
+        if (!timer)
+                return;
+        weir__durable_ref(store);
+        weir_task_on_free(timer, unref);
+        store->has_alarm = true;
+        if (weir_task_start(timer))
+                store->has_alarm = false;
+}
+
+static void
+on_looked(struct weir__durable_op *op)
+{
+        weir_durable *store = op->store;
+        size_t count = op->row_count;
+
+        pthread_mutex_lock(&store->lock);
+        store->is_looking = false;
+        store->running += (unsigned)count;
+        store->stats.claimed += count;
+        store->is_full = store->is_full || count == op->most;
+        bool should_look = !op->status && (store->should_look_again || count == op->most);
+        weir_nsec next = op->next_ready == WEIR_FOREVER ? WEIR_FOREVER : weir__durable_add(op->next_ready, -op->now);
+        weir_nsec wanted = store->wanted == WEIR_FOREVER ? WEIR_FOREVER : store->wanted - weir_now();
+        weir_nsec after_error = store->config.look < AFTER_ERROR ? store->config.look : AFTER_ERROR;
+        arm(store, op->status ? after_error : next < wanted ? next : wanted);
+        pthread_mutex_unlock(&store->lock);
+
+        weir__durable_deliver(store, op);
+        if (should_look)
+                weir__durable_look(store);
+        weir__durable_op_free(op);
+}
+
+/* The operation of a look; NULL when there is nothing to look for, or no memory.  The lock is held. */
+static struct weir__durable_op *
+make_look(weir_durable *store)
+{
+        struct weir__durable_op *op = weir__durable_op_new(WEIR__DURABLE_CLAIM, &(struct weir__durable_texts){0});
+        unsigned room = store->config.running - store->running;
+
+        if (!op)
+                return NULL;
+        op->topics = malloc(store->topic_count * sizeof *op->topics);
+        if (!op->topics) {
+                weir__durable_op_free(op);
+                return NULL;
+        }
+        for (struct weir__durable_topic *topic = store->topics; topic; topic = topic->next)
+                op->topics[op->topic_count++] = topic->name;
+        op->most = room < LOOK_MOST ? room : LOOK_MOST;
+        op->lease = store->config.lease;
+        op->ended = on_looked;
+        return op;
+}
+
+void
+weir__durable_look(weir_durable *store)
+{
+        struct weir__durable_op *op = NULL;
+
+        pthread_mutex_lock(&store->lock);
+        bool may_look = !store->is_closing && store->topics;
+        if (may_look && store->running >= store->config.running) {
+                store->is_full = true; /* the end of a delivery looks */
+        } else if (may_look && store->is_looking) {
+                store->should_look_again = true;
+        } else if (may_look) {
+                op = make_look(store);
+                if (op) {
+                        store->is_looking = true;
+                        store->should_look_again = false;
+                        store->is_full = false;
+                        store->wanted = WEIR_FOREVER;
+                        store->stats.looks++;
+                        weir_waitgroup_add(store->group, 1); /* before a close can begin */
+                } else {
+                        arm(store, AFTER_ERROR);
+                }
+        }
+        pthread_mutex_unlock(&store->lock);
+        if (!op)
+                return;
+        weir__durable_submit(store, op);
+        weir_waitgroup_done(store->group);
+}
+
+static bool
+has_topic(weir_durable *store, const char *name)
+{
+        struct weir__durable_topic *topic = store->topics;
+
+        while (topic && strcmp(topic->name, name) != 0)
+                topic = topic->next;
+        return topic != NULL;
+}
+
+void
+weir__durable_expect(weir_durable *store, const char *topic, weir_nsec after)
+{
+        bool should_look = false;
+
+        pthread_mutex_lock(&store->lock);
+        if (!store->is_closing && has_topic(store, topic)) {
+                weir_nsec at = weir__durable_add(weir_now(), after);
+
+                if (store->is_looking)
+                        store->wanted = at < store->wanted ? at : store->wanted;
+                else if (after <= 0)
+                        should_look = true;
+                else if (!store->has_alarm || at < store->alarm_at)
+                        arm(store, after);
+        }
+        pthread_mutex_unlock(&store->lock);
+        if (should_look)
+                weir__durable_look(store);
+}
+
+void
+weir__durable_ring(weir_durable *store)
+{
+        pthread_mutex_lock(&store->lock);
+        store->stats.rings++;
+        pthread_mutex_unlock(&store->lock);
+        weir__durable_look(store);
+}
+
+/* A copy of the name, and the handler.  Topics are never removed, so looks may point at them. */
+int
+weir_durable_on(weir_durable *store, const char *name, weir_task_fn *handler, void *context)
+{
+        size_t size = name ? strlen(name) : 0;
+
+        if (!store)
+                return -ENOMEM;
+        if (!size || !handler)
+                return -EINVAL;
+        if (size > WEIR_DURABLE_TOPIC_MAX)
+                return -ENAMETOOLONG;
+        struct weir__durable_topic *topic = malloc(sizeof *topic + size + 1);
+        if (!topic)
+                return -ENOMEM;
+        topic->handler = handler;
+        topic->context = context;
+        memcpy(topic->name, name, size + 1);
+
+        pthread_mutex_lock(&store->lock);
+        bool is_there = has_topic(store, name);
+        bool is_first = !store->topics;
+        if (!is_there) {
+                topic->next = store->topics;
+                store->topics = topic;
+                store->topic_count++;
+        }
+        pthread_mutex_unlock(&store->lock);
+        if (is_there) {
+                free(topic);
+                return -EEXIST;
+        }
+        if (is_first)
+                store->engine->kind->attend(store->engine);
+        weir__durable_look(store);
+        return 0;
+}
