@@ -244,9 +244,13 @@ is_undecided(const struct weir_durable_info *info)
 static void
 cancel(struct database *database, struct weir__durable_op *op)
 {
-        op->is_done = is_undecided(find(database, op->name));
-        if (op->is_done)
-                remove_row(database, op->name);
+        const struct weir_durable_info *info = find(database, op->name);
+
+        op->is_done = is_undecided(info);
+        if (!op->is_done)
+                return;
+        op->generation = info->generation;
+        remove_row(database, op->name);
 }
 
 static int

@@ -312,8 +312,10 @@ uint64_t
 weir_durable_generation(const weir_task *task)
 {
         const struct weir__durable_op *op = result(task, WEIR__DURABLE_SET);
-        const struct weir_durable_info *info = op ? NULL : weir__durable_delivered(task);
+        const struct weir_durable_info *info = weir__durable_delivered(task);
 
+        if (!op)
+                op = result(task, WEIR__DURABLE_CANCEL);
         return op ? op->generation : info ? info->generation : 0;
 }
 

@@ -271,7 +271,8 @@ WEIR_API int weir_durable_on(weir_durable *store, const char *topic, weir_task_f
 
 /* What is delivered.
  *
- * - weir_durable_generation is that of the set; it also tells the callback of a set its generation.
+ * - weir_durable_generation is that of the set.  It also tells the callback of a set its generation,
+ *   and that of a cancel which one it has cancelled; 0: none.
  * - weir_durable_attempt counts from 1.
  * - weir_durable_token is greater than those of all former deliveries of the name.  Whoever writes for
  *   a delivery writes its token as well, and refuses to write over a greater one.  So a node that was
@@ -285,7 +286,7 @@ WEIR_API int weir_durable_on(weir_durable *store, const char *topic, weir_task_f
  *          followed by a NUL that is not counted.  `size` may be NULL.
  * Result:  NULL or 0 for another task.
  * Units:   due: nanoseconds since 1970-01-01 00:00:00 UTC.
- * Threads: inside the handler; generation: also inside the callback of a set. */
+ * Threads: inside the handler; generation: also inside the callback of a set or a cancel. */
 WEIR_API const char *weir_durable_name(const weir_task *delivery);
 WEIR_API const char *weir_durable_topic(const weir_task *delivery);
 WEIR_API const void *weir_durable_payload(const weir_task *delivery, size_t *size);

@@ -1,0 +1,157 @@
+/* durable/bell.c: a file that wakes the other nodes of a file of SQLite.
+ *
+ * Whoever rings writes a byte into the file; those that watch have an inotify instance for it.  The descriptor of that is closed when
+ * nobody watches any more and the task that waits for it has ended.
+ *
+ * Threads: any; `lock` guards all but what is constant. */
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/inotify.h>
+#include <unistd.h>
+
+#include <weir/fd.h>
+
+#include "durable/bell.h"
+#include "durable/engine.h"
+
+struct weir__durable_bell {
+        weir_durable *store; /* constant */
+
+        pthread_mutex_t lock;
+        int file;    /* to ring by; -1: not opened yet */
+        int watch;   /* of inotify; -1: none */
+        weir_fd *fd; /* of `watch` */
+        char path[]; /* constant */
+};
+
+struct weir__durable_bell *
+weir__durable_bell_new(const char *file, weir_durable *store)
+{
+        size_t size = strlen(file) + sizeof "-bell";
+        struct weir__durable_bell *bell = malloc(sizeof *bell + size);
+
+        if (!bell)
+                return NULL;
+        bell->store = store;
+        bell->file = bell->watch = -1;
+        bell->fd = NULL;
+        pthread_mutex_init(&bell->lock, NULL);
+        snprintf(bell->path, size, "%s-bell", file);
+        return bell;
+}
+
+void
+weir__durable_bell_free(struct weir__durable_bell *bell)
+{
+        if (!bell)
+                return;
+        if (bell->file >= 0)
+                close(bell->file);
+        pthread_mutex_destroy(&bell->lock);
+        free(bell);
+}
+
+/* The lock is held. */
+static bool
+is_open(struct weir__durable_bell *bell)
+{
+        if (bell->file < 0)
+                bell->file = open(bell->path, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+        return bell->file >= 0;
+}
+
+void
+weir__durable_bell_ring(struct weir__durable_bell *bell)
+{
+        pthread_mutex_lock(&bell->lock);
+        if (is_open(bell) && pwrite(bell->file, "!", 1, 0) != 1) {
+                close(bell->file);
+                bell->file = -1;
+        }
+        pthread_mutex_unlock(&bell->lock);
+}
+
+static void wait_for_ring(struct weir__durable_bell *bell);
+
+/* Reads away what inotify has to say. */
+static void
+drain(int watch)
+{
+        char events[4096];
+
+        while (read(watch, events, sizeof events) > 0) {
+        }
+}
+
+static void
+on_ring(weir_task *task, void *context)
+{
+        struct weir__durable_bell *bell = context;
+        weir_durable *store = bell->store;
+        bool is_rung = false;
+
+        pthread_mutex_lock(&bell->lock);
+        if (weir_task_status(task) == 0 && bell->fd) {
+                drain(bell->watch);
+                wait_for_ring(bell); /* before the look: what is written from now on rings again */
+                is_rung = true;
+        }
+        pthread_mutex_unlock(&bell->lock);
+        if (is_rung)
+                weir__durable_ring(store);
+}
+
+static void
+unref(void *bell)
+{
+        weir__durable_unref(((struct weir__durable_bell *)bell)->store);
+}
+
+/* The lock is held. */
+static void
+wait_for_ring(struct weir__durable_bell *bell)
+{
+        weir_task *task = weir_fd_readable_new(bell->fd, on_ring, bell);
+
+        if (!task)
+                return;
+        weir__durable_ref(bell->store);
+        weir_task_on_free(task, unref);
+        weir_task_start(task);
+}
+
+void
+weir__durable_bell_watch(struct weir__durable_bell *bell)
+{
+        pthread_mutex_lock(&bell->lock);
+        if (bell->watch < 0 && is_open(bell)) {
+                bell->watch = inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
+                if (bell->watch >= 0 && inotify_add_watch(bell->watch, bell->path, IN_MODIFY) >= 0)
+                        bell->fd = weir_fd_new(bell->watch);
+                if (bell->fd) {
+                        wait_for_ring(bell);
+                } else if (bell->watch >= 0) {
+                        close(bell->watch);
+                        bell->watch = -1;
+                }
+        }
+        pthread_mutex_unlock(&bell->lock);
+}
+
+void
+weir__durable_bell_leave(struct weir__durable_bell *bell)
+{
+        pthread_mutex_lock(&bell->lock);
+        weir_fd *fd = bell->fd;
+        int watch = bell->watch;
+        bell->fd = NULL;
+        bell->watch = -1;
+        pthread_mutex_unlock(&bell->lock);
+        weir_fd_forget(fd);
+        if (watch >= 0)
+                close(watch);
+}

@@ -1,0 +1,478 @@
+/* Nodes of one file of SQLite that are killed and stopped at random instants.
+ *
+ * The parent starts nodes: this program with "node" as its first argument.  A node sets, cancels, extends and delivers at random, and
+ * says what it does, and what it is told, through a pipe.  In the end all are killed, and one last node delivers what is left.  Then
+ * the history is judged (durable_history.h).
+ *
+ *     durable_crash_test        some seconds for each test, as in CI
+ *     durable_crash_test 10     each for ten minutes */
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <weir/durable.h>
+#include <weir/runtime.h>
+#include <weir/series.h>
+#include <weir/timer.h>
+#include <weir/waitgroup.h>
+
+#include "test/addon/durable_history.h"
+#include "test/support.h"
+
+#define NAMES 40
+#define LOOPS 8
+
+/* -- a node -- */
+
+static struct {
+        int out;
+        weir_durable *store;
+        atomic_uint_fast64_t random;
+        atomic_int operation;
+} node;
+
+static uint64_t
+random_below(uint64_t limit)
+{
+        struct weir_test_random one = {atomic_fetch_add(&node.random, 0x9e3779b97f4a7c15u)};
+
+        return weir_test_random_below(&one, limit);
+}
+
+static void
+say(enum what what, int name, int operation, int status, uint64_t generation, uint64_t token)
+{
+        char line[200];
+        int size = snprintf(line, sizeof line, "%lld %c %d %d %d %llu %llu\n", (long long)weir_test_now(), (char)what, name,
+                            operation, status, (unsigned long long)generation, (unsigned long long)token);
+
+        if (write(node.out, line, (size_t)size) != size)
+                _exit(1);
+}
+
+struct act {
+        int name, operation;
+};
+
+static void act(weir_task *timer, void *context);
+
+static void
+act_again(void)
+{
+        weir_task_start(weir_timer_new(WEIR_USEC(random_below(3000)), act, NULL));
+}
+
+static void
+on_set(weir_task *task, void *context)
+{
+        struct act *done = context;
+
+        say(SET_TOLD, done->name, done->operation, weir_task_status(task), weir_durable_generation(task), 0);
+        act_again();
+}
+
+static void
+on_cancel(weir_task *task, void *context)
+{
+        struct act *done = context;
+
+        say(CANCEL_TOLD, done->name, done->operation, weir_task_status(task), weir_durable_generation(task), 0);
+        act_again();
+}
+
+static void
+on_extend(weir_task *task, void *context)
+{
+        (void)task, (void)context;
+        act_again();
+}
+
+static void
+act(weir_task *timer, void *context)
+{
+        struct act *next = malloc(sizeof *next);
+        uint64_t dice = random_below(100);
+        char name[20];
+
+        (void)context;
+        if (weir_task_status(timer) || !next) {
+                free(next);
+                return;
+        }
+        *next = (struct act){(int)random_below(NAMES), atomic_fetch_add(&node.operation, 1) + 1};
+        snprintf(name, sizeof name, "%d", next->name);
+        weir_task *task;
+        if (dice < 60) {
+                weir_nsec after = dice < 20 ? 0 : WEIR_USEC(random_below(100000));
+
+                say(SET_BEGUN, next->name, next->operation, 0, 0, 0);
+                task = weir_durable_set_after_new(node.store, name, after, "t", name, strlen(name), on_set, next);
+        } else if (dice < 90) {
+                say(CANCEL_BEGUN, next->name, next->operation, 0, 0, 0);
+                task = weir_durable_cancel_new(node.store, name, on_cancel, next);
+        } else {
+                task = weir_durable_extend_new(node.store, name, WEIR_MSEC(random_below(40)) - WEIR_MSEC(20), on_extend, next);
+        }
+        weir_task_set_context(task, next, free);
+        weir_task_start(task);
+}
+
+struct run {
+        int name, operation;
+        uint64_t generation, token;
+};
+
+static void
+say_end(const struct run *run, int status)
+{
+        say(RUN_ENDED, run->name, run->operation, status, run->generation, run->token);
+}
+
+static void
+on_pause(weir_task *timer, void *run)
+{
+        say_end(run, weir_task_status(timer));
+}
+
+static void
+deliver(weir_task *delivery, void *context)
+{
+        struct run *run = malloc(sizeof *run);
+        uint64_t dice = random_below(100);
+
+        (void)context;
+        if (!run)
+                abort();
+        *run = (struct run){atoi(weir_durable_name(delivery)), -atomic_fetch_add(&node.operation, 1) - 1,
+                            weir_durable_generation(delivery), weir_durable_token(delivery)};
+        say(RUN_BEGUN, run->name, run->operation, 0, run->generation, run->token);
+        if (dice < 10) {
+                say_end(run, -EIO);
+                weir_series_fail(weir_series_of(delivery), -EIO);
+        } else if (dice < 40) {
+                weir_task *timer = weir_timer_new(WEIR_MSEC(random_below(20)), on_pause, run);
+
+                weir_task_set_context(timer, run, free);
+                weir_series_push(weir_series_of(delivery), timer);
+                return;
+        } else {
+                say_end(run, 0);
+        }
+        free(run);
+}
+
+static uint64_t left;
+
+static void
+on_count(weir_task *task, void *context)
+{
+        (void)context;
+        left = weir_task_status(task)
+                       ? UINT64_MAX
+                       : weir_durable_counted(task, WEIR_DURABLE_PENDING) + weir_durable_counted(task, WEIR_DURABLE_LEASED);
+}
+
+/* node FILE DESCRIPTOR SEED LEASE MODE */
+static int
+be_a_node(char **arguments)
+{
+        struct weir_durable_config config = WEIR_DURABLE_CONFIG_DEFAULT;
+        bool is_last = strcmp(arguments[6], "last") == 0;
+        char url[300];
+
+        snprintf(url, sizeof url, "sqlite:%s", arguments[2]);
+        node.out = atoi(arguments[3]);
+        node.random = strtoull(arguments[4], NULL, 10);
+        config.lease = strtoll(arguments[5], NULL, 10);
+        config.retry = WEIR_MSEC(20);
+        config.attempts = 1000;
+        config.look = WEIR_SEC(1);
+        node.store = weir_durable_open_with(&config, url);
+        if (!node.store || weir_durable_on(node.store, "t", deliver, NULL))
+                return 1;
+        if (!is_last) {
+                for (int i = 0; i < LOOPS; i++)
+                        act_again();
+                for (;;)
+                        pause();
+        }
+        do {
+                weir_test_sleep(WEIR_MSEC(20));
+                weir_task_run(weir_durable_count_new(node.store, "", on_count, NULL));
+        } while (left);
+        weir_durable_close(node.store);
+        weir_shutdown();
+        return 0;
+}
+
+/* -- the parent -- */
+
+struct child {
+        pid_t pid; /* 0: it is not there */
+        int in;
+        int process;
+        int64_t dies, stops, continues;
+        char buffer[8192];
+        size_t size;
+};
+
+static char directory[] = "/tmp/weir-durable-crash-XXXXXX";
+static char file[100];
+static int processes, minutes;
+static struct history history;
+static struct weir_test_random chance;
+
+static void
+start(struct child *child, const char *mode)
+{
+        char out[20], seed[30], lease[30];
+        int ends[2];
+
+        if (pipe2(ends, O_CLOEXEC) < 0)
+                abort();
+        child->process = ++processes;
+        child->size = 0;
+        child->in = ends[0];
+        child->stops = child->continues = child->dies = INT64_MAX;
+        snprintf(out, sizeof out, "%d", ends[1]);
+        snprintf(seed, sizeof seed, "%llu", (unsigned long long)weir_test_random(&chance));
+        snprintf(lease, sizeof lease, "%lld", (long long)history.lease);
+        child->pid = fork();
+        if (child->pid == 0) {
+                prctl(PR_SET_PDEATHSIG, SIGKILL);
+                fcntl(ends[1], F_SETFD, 0);
+                execl("/proc/self/exe", "node", "node", file, out, seed, lease, mode, NULL);
+                _exit(127);
+        }
+        close(ends[1]);
+        if (child->pid < 0)
+                abort();
+}
+
+static void
+note(const struct child *child, const char *line)
+{
+        long long at;
+        char what;
+        int name, operation, status;
+        unsigned long long generation, token;
+
+        if (sscanf(line, "%lld %c %d %d %d %llu %llu", &at, &what, &name, &operation, &status, &generation, &token) == 7)
+                history_add(&history,
+                            (struct event){at, (enum what)what, child->process, name, operation, status, generation, token});
+        else
+                fprintf(stderr, "a node says: %s\n", line);
+}
+
+/* Takes what the node has said.  Result: false at its end. */
+static bool
+take(struct child *child)
+{
+        ssize_t size = read(child->in, child->buffer + child->size, sizeof child->buffer - 1 - child->size);
+
+        if (size <= 0)
+                return false;
+        child->size += (size_t)size;
+        child->buffer[child->size] = '\0';
+        char *line = child->buffer, *end;
+        while ((end = strchr(line, '\n')) != NULL) {
+                *end = '\0';
+                note(child, line);
+                line = end + 1;
+        }
+        child->size -= (size_t)(line - child->buffer);
+        memmove(child->buffer, line, child->size);
+        return true;
+}
+
+/* Waits for the end of a node, whose last words are taken. */
+static int
+finish(struct child *child)
+{
+        int status;
+
+        while (take(child)) {
+        }
+        close(child->in);
+        waitpid(child->pid, &status, 0);
+        child->pid = 0;
+        return status;
+}
+
+static void
+end_of(struct child *child)
+{
+        int64_t now = weir_test_now(); /* an operation may have been carried out until its process is gone */
+
+        kill(child->pid, SIGKILL);
+        finish(child);
+        history_add(&history, (struct event){.at = now, .what = KILLED, .process = child->process, .name = -1});
+}
+
+static void
+begin(int64_t lease)
+{
+        static int number;
+
+        if (number == 0 && !mkdtemp(directory))
+                abort();
+        snprintf(file, sizeof file, "%s/%d.db", directory, number++);
+        history = (struct history){.lease = lease};
+        chance.state = weir_test_seed();
+}
+
+static void
+judge(const char *what)
+{
+        struct child last = {0};
+
+        start(&last, "last");
+        CU_ASSERT(finish(&last) == 0);
+        CU_ASSERT(history_check(&history, true) == 0);
+        printf("%s: %u sets, %u cancels, %u deliveries, %u kills, %u stops, %u operations without an answer\n", what,
+               history.sets, history.cancels, history.runs, history.kills, history.stops, history.unknown);
+        CU_ASSERT(history.sets > 0 && history.runs > 0 && history.kills > 0);
+        free(history.events);
+}
+
+/* Each node lives for `most` at most, and then another one takes its place.  A node may be stopped for `stop`. */
+static void
+torment(int count, int64_t most, int64_t stop, int64_t duration)
+{
+        int64_t until = weir_test_now() + (minutes ? minutes * INT64_C(60000000000) : duration);
+        struct child children[5] = {0};
+        struct pollfd polls[5];
+
+        while (weir_test_now() < until) {
+                int64_t now = weir_test_now();
+
+                for (int i = 0; i < count; i++) {
+                        struct child *child = &children[i];
+
+                        if (child->pid && now >= child->dies)
+                                end_of(child);
+                        if (!child->pid) {
+                                start(child, "any");
+                                child->dies = now + 1 + (int64_t)weir_test_random_below(&chance, (uint64_t)most);
+                                if (stop && weir_test_random_below(&chance, 3) == 0)
+                                        child->stops = now +
+                                                       (int64_t)weir_test_random_below(&chance, (uint64_t)(child->dies - now));
+                        }
+                        if (now >= child->stops) {
+                                kill(child->pid, SIGSTOP);
+                                history_add(&history,
+                                            (struct event){.at = now, .what = STOPPED, .process = child->process, .name = -1});
+                                child->stops = INT64_MAX;
+                                child->continues = now + stop;
+                                child->dies = child->dies + stop;
+                        }
+                        if (now >= child->continues) {
+                                kill(child->pid, SIGCONT);
+                                child->continues = INT64_MAX;
+                        }
+                        polls[i] = (struct pollfd){.fd = child->in, .events = POLLIN};
+                }
+                poll(polls, (nfds_t)count, 1);
+                for (int i = 0; i < count; i++)
+                        if (polls[i].revents && !take(&children[i]))
+                                children[i].dies = 0; /* it has ended by itself, which the judge will not like */
+        }
+        for (int i = 0; i < count; i++)
+                if (children[i].pid)
+                        end_of(&children[i]);
+}
+
+static void
+nothing_is_lost_when_the_only_node_is_killed(void)
+{
+        begin(WEIR_MSEC(500));
+        torment(1, WEIR_MSEC(150), 0, WEIR_SEC(7));
+        judge("one node");
+}
+
+static void
+several_nodes_keep_the_promises_when_they_are_killed(void)
+{
+        begin(WEIR_SEC(2));
+        torment(3, WEIR_SEC(2), 0, WEIR_SEC(7));
+        judge("three nodes");
+}
+
+static void
+nodes_that_are_stopped_for_longer_than_a_lease_keep_the_promises(void)
+{
+        begin(WEIR_MSEC(500));
+        torment(3, WEIR_SEC(2), WEIR_MSEC(800), WEIR_SEC(6));
+        judge("stopped nodes");
+}
+
+/* -- the judge itself -- */
+
+static unsigned
+verdict(const struct event *events, size_t count)
+{
+        struct history one = {.lease = 1000, .is_silent = true};
+
+        for (size_t i = 0; i < count; i++)
+                history_add(&one, events[i]);
+        unsigned violations = history_check(&one, true);
+        free(one.events);
+        return violations;
+}
+
+#define VERDICT(...) \
+        verdict((const struct event[]){__VA_ARGS__}, sizeof((const struct event[]){__VA_ARGS__}) / sizeof(struct event))
+#define EVENT(at_, what_, process_, ...)                                         \
+        {                                                                        \
+                .at = (at_), .what = (what_), .process = (process_), __VA_ARGS__ \
+        }
+
+static void
+the_judge_finds_broken_promises(void)
+{
+        const struct event set = EVENT(1, SET_BEGUN, 1, .operation = 1);
+        const struct event is_set = EVENT(2, SET_TOLD, 1, .operation = 1, .generation = 5);
+        const struct event run = EVENT(3, RUN_BEGUN, 1, .operation = -2, .generation = 5, .token = 6);
+        const struct event over = EVENT(4, RUN_ENDED, 1, .operation = -2, .generation = 5, .token = 6);
+        const struct event cancel = EVENT(5, CANCEL_BEGUN, 2, .operation = 1);
+        const struct event cancelled = EVENT(6, CANCEL_TOLD, 2, .operation = 1, .generation = 5);
+        const struct event again = EVENT(7, RUN_BEGUN, 2, .operation = -2, .generation = 5, .token = 7);
+        const struct event same = EVENT(2000, RUN_BEGUN, 2, .operation = -2, .generation = 5, .token = 6);
+        const struct event killed = EVENT(5, KILLED, 1, .name = -1);
+
+        CU_ASSERT(VERDICT(set, is_set, run, over) == 0);
+        CU_ASSERT(VERDICT(set, is_set) == 1);         /* lost */
+        CU_ASSERT(VERDICT(set, is_set, run) == 1);    /* lost: nobody has succeeded */
+        CU_ASSERT(VERDICT(set, is_set, cancel) == 0); /* perhaps cancelled */
+        CU_ASSERT(VERDICT(set, is_set, cancel, cancelled) == 0);
+        CU_ASSERT(VERDICT(set, is_set, run, over, cancel, cancelled) == 1); /* cancelled, and delivered */
+        CU_ASSERT(VERDICT(set, is_set, run, over, again) == 1);             /* twice */
+        CU_ASSERT(VERDICT(set, is_set, run, over, killed, again) == 0);
+        CU_ASSERT(VERDICT(set, is_set, run, again) == 2);              /* lost, and an overlap */
+        CU_ASSERT(VERDICT(set, is_set, run, over, killed, same) == 1); /* a token twice */
+}
+
+int
+main(int argc, char **argv)
+{
+        static const struct weir_test tests[] = {
+                WEIR_TEST(the_judge_finds_broken_promises),
+                WEIR_TEST(nothing_is_lost_when_the_only_node_is_killed),
+                WEIR_TEST(several_nodes_keep_the_promises_when_they_are_killed),
+                WEIR_TEST(nodes_that_are_stopped_for_longer_than_a_lease_keep_the_promises),
+        };
+
+        if (argc == 7 && strcmp(argv[1], "node") == 0)
+                return be_a_node(argv);
+        minutes = argc > 1 ? atoi(argv[1]) : 0;
+        int status = weir_test_main("durable timers and crashes", tests, sizeof tests / sizeof *tests);
+        char command[100];
+        snprintf(command, sizeof command, "rm -rf %s", directory);
+        return system(command) == 0 ? status : 1;
+}
