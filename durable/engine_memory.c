@@ -285,11 +285,13 @@ put_back(struct database *database, struct weir__durable_op *op)
 static void
 forget(struct database *database, struct weir__durable_op *op)
 {
-        struct weir_durable_info *info = find(database, op->name);
+        const struct weir_durable_info *info = find(database, op->name);
 
         op->is_done = info && info->state == WEIR_DURABLE_DEAD;
-        if (op->is_done)
-                remove_row(database, op->name);
+        if (!op->is_done)
+                return;
+        op->generation = info->generation;
+        remove_row(database, op->name);
 }
 
 static int

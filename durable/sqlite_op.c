@@ -401,6 +401,7 @@ lease(struct weir__durable_sqlite_run *run, struct weir__durable_op *op, struct 
         if (!statement)
                 return failure(run);
         info->state = WEIR_DURABLE_LEASED;
+        info->node = op->node;
         info->attempt++;
         info->token = (uint64_t)++run->sequence;
         info->ready = weir__durable_add(run->now, op->lease);

@@ -1,5 +1,6 @@
 /* test/addon/durable_cases.h: durable timers on the virtual clock, for each engine: the states of a timer, leases, retries, dead
- * timers and schedules.  A suite defines ENGINE_URL(number), the URL of a fresh database, and includes this. */
+ * timers and schedules.  A suite defines ENGINE_URL(number), which writes the URL of a fresh database to `url`, and
+ * includes this.  It may have tests of its own: MORE_TESTS. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,7 +16,11 @@
 
 #define HOUR WEIR_SEC(3600)
 
-static char url[200];
+static char url[240];
+
+#ifndef MORE_TESTS
+#define MORE_TESTS
+#endif
 
 static void
 begin(void)
@@ -702,6 +707,7 @@ main(void)
                 WEIR_TEST(missed_times_are_merged_into_one),
                 WEIR_TEST(missed_times_are_skipped),
                 WEIR_TEST(a_firing_that_always_fails_is_given_up),
+                MORE_TESTS
         };
 
         return weir_test_main("durable timers", tests, sizeof tests / sizeof *tests);

@@ -167,6 +167,35 @@ deliver(weir_task *delivery, void *context)
         free(run);
 }
 
+/* The handler of a node that stops itself, for longer than its lease. */
+static void
+stop(weir_task *delivery, void *context)
+{
+        struct run run = {atoi(weir_durable_name(delivery)), -1, weir_durable_generation(delivery), weir_durable_token(delivery)};
+
+        (void)context;
+        say(RUN_BEGUN, run.name, run.operation, 0, run.generation, run.token);
+        raise(SIGSTOP);
+        say_end(&run, 0);
+}
+
+/* A node that says how many of its deliveries were lost, as a status, when its only one is over. */
+static int
+be_stopped(void)
+{
+        struct weir_durable_stats stats = WEIR_DURABLE_STATS_DEFAULT;
+
+        weir_durable_on(node.store, "t", stop, NULL);
+        do {
+                weir_test_sleep(WEIR_MSEC(5));
+                weir_durable_stats(node.store, &stats);
+        } while (stats.claimed == 0 || stats.running > 0);
+        say(SET_TOLD, 0, 0, (int)stats.lost, stats.acknowledged, stats.claimed);
+        weir_durable_close(node.store);
+        weir_shutdown();
+        return 0;
+}
+
 static uint64_t left;
 
 static void
@@ -194,6 +223,8 @@ be_a_node(char **arguments)
         config.attempts = 1000;
         config.look = WEIR_SEC(1);
         node.store = weir_durable_open_with(&config, url);
+        if (node.store && strcmp(arguments[6], "stop") == 0)
+                return be_stopped();
         if (!node.store || weir_durable_on(node.store, "t", deliver, NULL))
                 return 1;
         if (!is_last) {
@@ -412,6 +443,49 @@ nodes_that_are_stopped_for_longer_than_a_lease_keep_the_promises(void)
         judge("stopped nodes");
 }
 
+static struct weir_test_latch taken;
+static _Atomic uint64_t token_taken;
+
+static void
+take_over(weir_task *delivery, void *context)
+{
+        (void)context;
+        atomic_store(&token_taken, weir_durable_token(delivery));
+        weir_test_latch_count_down(&taken);
+}
+
+/* The node is stopped in its handler.  This process delivers in its place.  The end of the first handler changes nothing. */
+static void
+a_node_that_was_stopped_finds_its_token_refused(void)
+{
+        struct weir_durable_config config = WEIR_DURABLE_CONFIG_DEFAULT;
+        struct child child = {0};
+        char url[200];
+        int status;
+
+        begin(WEIR_MSEC(300));
+        weir_test_latch_init(&taken, 1);
+        start(&child, "stop");
+        snprintf(url, sizeof url, "sqlite:%s", file);
+        config.look = WEIR_MSEC(200);
+        weir_durable *store = weir_durable_open_with(&config, url);
+        CU_ASSERT_PTR_NOT_NULL_FATAL(store);
+        CU_ASSERT(weir_task_run(weir_durable_set_new(store, "7", 0, "t", NULL, 0, NULL, NULL)) == 0);
+        CU_ASSERT(waitpid(child.pid, &status, WUNTRACED) == child.pid && WIFSTOPPED(status));
+        CU_ASSERT(weir_durable_on(store, "t", take_over, NULL) == 0);
+        weir_test_latch_wait(&taken);
+        kill(child.pid, SIGCONT);
+        CU_ASSERT(finish(&child) == 0);
+        CU_ASSERT_FATAL(history.count == 3);
+        CU_ASSERT(history.events[0].what == RUN_BEGUN && history.events[0].name == 7);
+        CU_ASSERT(history.events[0].token < atomic_load(&token_taken));
+        const struct event *figures = &history.events[2];
+        CU_ASSERT(figures->status == 1 && figures->generation == 0 && figures->token == 1); /* lost, acknowledged, claimed */
+        weir_durable_close(store);
+        weir_shutdown();
+        free(history.events);
+}
+
 /* -- the judge itself -- */
 
 static unsigned
@@ -463,6 +537,7 @@ main(int argc, char **argv)
 {
         static const struct weir_test tests[] = {
                 WEIR_TEST(the_judge_finds_broken_promises),
+                WEIR_TEST(a_node_that_was_stopped_finds_its_token_refused),
                 WEIR_TEST(nothing_is_lost_when_the_only_node_is_killed),
                 WEIR_TEST(several_nodes_keep_the_promises_when_they_are_killed),
                 WEIR_TEST(nodes_that_are_stopped_for_longer_than_a_lease_keep_the_promises),

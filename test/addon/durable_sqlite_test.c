@@ -1,35 +1,90 @@
 /* Durable timers in a file of SQLite. */
-#include <stdio.h>
-#include <stdlib.h>
-#include <unistd.h>
+#include <sys/stat.h>
 
-static char directory[] = "/tmp/weir-durable-XXXXXX";
+#include "test/addon/durable_url.h"
 
-static void
-remove_files(void)
-{
-        char command[100];
+#define ENGINE_URL(number) snprintf(url, sizeof url, "%.*s", (number) < 0 ? 0 : 150, sqlite_url())
+#define MORE_TESTS                                                                                                              \
+        WEIR_TEST(a_file_that_cannot_be_opened_fails_the_operation), WEIR_TEST(timers_are_there_when_the_file_is_opened_again), \
+                WEIR_TEST(a_file_without_a_bell_is_looked_at),
 
-        snprintf(command, sizeof command, "rm -rf %s", directory);
-        if (system(command) != 0)
-                perror(command);
-}
-
-/* A directory for all files of this process. */
-static const char *
-path_of(int number)
-{
-        static char path[sizeof directory + 20];
-
-        if (number == 0) {
-                if (!mkdtemp(directory))
-                        abort();
-                atexit(remove_files);
-        }
-        snprintf(path, sizeof path, "%s/%d.db", directory, number);
-        return path;
-}
-
-#define ENGINE_URL(number) snprintf(url, sizeof url, "sqlite:%s", path_of(number))
+static void a_file_that_cannot_be_opened_fails_the_operation(void);
+static void timers_are_there_when_the_file_is_opened_again(void);
+static void a_file_without_a_bell_is_looked_at(void);
 
 #include "test/addon/durable_cases.h"
+
+static void
+note_problem(weir_task *task, void *context)
+{
+        (void)context;
+        seen.status = weir_task_status(task);
+        snprintf(seen.problem, sizeof seen.problem, "%s", weir_durable_problem(task));
+}
+
+static void
+a_file_that_cannot_be_opened_fails_the_operation(void)
+{
+        char directory[200];
+
+        begin();
+        snprintf(directory, sizeof directory, "%s.d", durable_path());
+        snprintf(url, sizeof url, "sqlite:%s/timers.db", directory);
+        weir_durable *store = open_store();
+        CU_ASSERT(weir_task_run(weir_durable_set_after_new(store, "a", 0, "topic", NULL, 0, note_problem, NULL)) == -ENOENT);
+        CU_ASSERT(strlen(seen.problem) > 0);
+        listen(store);
+        weir_clock_advance(WEIR_SEC(5));
+        CU_ASSERT(mkdir(directory, 0700) == 0);
+        CU_ASSERT(weir_task_run(weir_durable_set_after_new(store, "a", 0, "topic", NULL, 0, note_problem, NULL)) == 0);
+        CU_ASSERT_STRING_EQUAL(seen.problem, "");
+        weir_clock_advance(WEIR_SEC(10));
+        CU_ASSERT(got.count == 1);
+        end(store);
+}
+
+static void
+timers_are_there_when_the_file_is_opened_again(void)
+{
+        begin();
+        weir_durable *store = open_store();
+
+        CU_ASSERT(set(store, "a", HOUR, "x") == 0);
+        uint64_t generation = seen.generation;
+        weir_durable_close(store);
+        CU_ASSERT(weir_shutdown() == 0);
+
+        struct weir_config config = WEIR_CONFIG_DEFAULT;
+        config.clock = WEIR_CLOCK_VIRTUAL;
+        CU_ASSERT_FATAL(weir_init(&config) == 0);
+        store = open_store();
+        listen(store);
+        CU_ASSERT(get(store, "a") == 0 && seen.info.generation == generation);
+        CU_ASSERT(set(store, "b", HOUR, "x") == 0 && seen.generation > generation);
+        weir_clock_advance(HOUR);
+        CU_ASSERT(got.count == 2);
+        end(store);
+}
+
+/* The bell cannot be made, because a directory has its name.  The other node is late, by a look. */
+static void
+a_file_without_a_bell_is_looked_at(void)
+{
+        char bell[250];
+
+        begin();
+        snprintf(bell, sizeof bell, "%s-bell", url + strlen("sqlite:"));
+        CU_ASSERT(mkdir(bell, 0700) == 0);
+        weir_durable *store = open_store();
+        weir_durable *other = open_store();
+        weir_nsec began = weir_wall_now();
+        listen(other);
+        weir_clock_advance(WEIR_SEC(3));
+        CU_ASSERT(set(store, "a", WEIR_SEC(1), "x") == 0);
+        weir_clock_advance(WEIR_SEC(6));
+        CU_ASSERT(got.count == 0);
+        weir_clock_advance(WEIR_SEC(1));
+        CU_ASSERT(got.count == 1 && got.at[0] == began + WEIR_SEC(10));
+        weir_durable_close(other);
+        end(store);
+}

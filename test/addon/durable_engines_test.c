@@ -1,0 +1,247 @@
+/* The engines do the same: random operations on two of them, with all results compared.  The one in memory is the plain model. */
+#include <errno.h>
+#include <string.h>
+
+#include <weir/clock.h>
+#include <weir/runtime.h>
+
+#include "durable/store.h"
+#include "test/addon/durable_url.h"
+#include "test/support.h"
+
+#define NAMES 12
+
+static const char *const topics[] = {"t", "u"};
+
+/* -- one operation -- */
+
+static void
+on_ended(struct weir__durable_op *op)
+{
+        weir_waitgroup_done(op->owner);
+}
+
+/* Carries it out.  The caller frees it. */
+static struct weir__durable_op *
+carry_out(weir_durable *store, struct weir__durable_op *op)
+{
+        weir_waitgroup *done = weir_waitgroup_new();
+
+        op->ended = on_ended;
+        op->owner = done;
+        weir_waitgroup_add(done, 1);
+        weir__durable_submit(store, op);
+        CU_ASSERT(weir_waitgroup_wait(done, WEIR_FOREVER) == 0);
+        weir_waitgroup_free(done);
+        return op;
+}
+
+/* -- choosing -- */
+
+static struct weir_test_random chance;
+
+static size_t
+below(size_t limit)
+{
+        return weir_test_random_below(&chance, limit);
+}
+
+/* The claims that were made, live or not: the same in both engines. */
+static struct {
+        char name[20];
+        uint64_t token;
+} claims[64];
+static size_t claimed;
+
+struct choice {
+        enum weir__durable_kind kind;
+        enum weir__durable_outcome outcome;
+        char name[20];
+        char payload[20];
+        const char *topic, *cron, *behind, *prefix;
+        weir_nsec at;
+        bool is_relative, keeps_same, only_dead;
+        size_t most;
+        uint64_t token;
+};
+
+static struct choice
+choose(void)
+{
+        static const enum weir__durable_kind kinds[] = {
+                WEIR__DURABLE_SET,    WEIR__DURABLE_SET,   WEIR__DURABLE_SET,  WEIR__DURABLE_CANCEL, WEIR__DURABLE_EXTEND,
+                WEIR__DURABLE_CLAIM,  WEIR__DURABLE_CLAIM, WEIR__DURABLE_END,  WEIR__DURABLE_END,    WEIR__DURABLE_END,
+                WEIR__DURABLE_RENEW,  WEIR__DURABLE_GET,   WEIR__DURABLE_LIST, WEIR__DURABLE_COUNT,  WEIR__DURABLE_PUT_BACK,
+                WEIR__DURABLE_FORGET, WEIR__DURABLE_END,
+        };
+        static const char *const prefixes[] = {"", "a", "a/1", "\xff", "b"};
+        struct choice choice = {.kind = kinds[below(sizeof kinds / sizeof *kinds)]};
+
+        snprintf(choice.name, sizeof choice.name, "%s%zu", below(2) ? "a/" : below(2) ? "\xff\xff" : "b", below(NAMES));
+        snprintf(choice.payload, sizeof choice.payload, "%zu", below(3));
+        choice.topic = topics[below(2)];
+        choice.cron = below(8) ? "" : below(2) ? "@daily" : "@hourly";
+        choice.keeps_same = *choice.cron != 0;
+        choice.is_relative = below(2);
+        choice.at = WEIR_SEC((weir_nsec)below(20)) - WEIR_SEC(5) + (choice.is_relative ? 0 : weir_wall_now());
+        if (choice.kind == WEIR__DURABLE_EXTEND || choice.kind == WEIR__DURABLE_END)
+                choice.at = WEIR_SEC((weir_nsec)below(20)) + (choice.kind == WEIR__DURABLE_EXTEND ? -WEIR_SEC(10) : 0);
+        if (below(30) == 0)
+                choice.at = WEIR_FOREVER;
+        choice.outcome = (enum weir__durable_outcome)below(5);
+        choice.prefix = prefixes[below(5)];
+        choice.behind = below(2) ? "" : "a/3";
+        choice.only_dead = below(2);
+        choice.most = 1 + below(5);
+        if (choice.kind == WEIR__DURABLE_END && claimed) {
+                size_t i = below(claimed < 64 ? claimed : 64);
+
+                snprintf(choice.name, sizeof choice.name, "%s", claims[i].name);
+                choice.token = claims[i].token + (below(10) == 0);
+        }
+        return choice;
+}
+
+static struct weir__durable_op *
+make(const struct choice *choice)
+{
+        struct weir__durable_op *op = weir__durable_op_new(
+                choice->kind, &(struct weir__durable_texts){.name = choice->name,
+                                                            .topic = choice->topic,
+                                                            .cron = choice->cron,
+                                                            .prefix = choice->prefix,
+                                                            .behind = choice->behind,
+                                                            .problem = choice->payload,
+                                                            .payload = choice->payload,
+                                                            .payload_size = strlen(choice->payload)});
+
+        CU_ASSERT_PTR_NOT_NULL_FATAL(op);
+        op->outcome = choice->outcome;
+        op->at = choice->at;
+        op->is_relative = choice->is_relative;
+        op->keeps_same = choice->keeps_same;
+        op->only_dead = choice->only_dead;
+        op->most = choice->most;
+        op->token = choice->token;
+        op->lease = WEIR_SEC(4);
+        if (choice->kind == WEIR__DURABLE_CLAIM) {
+                op->topics = malloc(sizeof *op->topics);
+                op->topics[op->topic_count++] = choice->topic;
+        }
+        if (choice->kind == WEIR__DURABLE_RENEW && claimed) {
+                op->claim_count = claimed < 64 ? claimed : 64;
+                op->claims = calloc(op->claim_count, sizeof *op->claims);
+                for (size_t i = 0; i < op->claim_count; i++) {
+                        op->claims[i].name = claims[i].name;
+                        op->claims[i].token = claims[i].token;
+                }
+        }
+        return op;
+}
+
+/* -- comparing -- */
+
+static bool
+is_same_row(const struct weir_durable_info *a, const struct weir_durable_info *b)
+{
+        return strcmp(a->name, b->name) == 0 && strcmp(a->topic, b->topic) == 0 && a->payload_size == b->payload_size &&
+               memcmp(a->payload, b->payload, a->payload_size + 1) == 0 && a->generation == b->generation &&
+               a->state == b->state && a->attempt == b->attempt && a->token == b->token && a->due == b->due &&
+               a->ready == b->ready && strcmp(a->problem, b->problem) == 0 && strcmp(a->cron, b->cron) == 0 &&
+               strcmp(a->zone, b->zone) == 0 && a->policy == b->policy && (*a->node != 0) == (*b->node != 0);
+}
+
+static bool
+is_same(const struct weir__durable_op *a, const struct weir__durable_op *b)
+{
+        bool has_rows = a->kind == WEIR__DURABLE_GET || a->kind == WEIR__DURABLE_LIST || a->kind == WEIR__DURABLE_CLAIM;
+
+        if (a->status || b->status || a->now != b->now || a->is_done != b->is_done || a->generation != b->generation)
+                return false;
+        if (memcmp(a->counts, b->counts, sizeof a->counts) != 0 || a->next_ready != b->next_ready)
+                return false;
+        if ((a->kind == WEIR__DURABLE_SET || a->is_done) && a->ready != b->ready)
+                return false;
+        if (a->is_earliest && !b->is_earliest && a->kind == WEIR__DURABLE_SET)
+                return false;
+        for (size_t i = 0; i < a->claim_count; i++)
+                if (a->claims[i].is_held != b->claims[i].is_held)
+                        return false;
+        if (!has_rows)
+                return true;
+        if (a->row_count != b->row_count)
+                return false;
+        for (size_t i = 0; i < a->row_count; i++)
+                if (!is_same_row(&a->rows[i]->info, &b->rows[i]->info))
+                        return false;
+        return true;
+}
+
+static void
+remember(const struct weir__durable_op *op)
+{
+        for (size_t i = 0; i < op->row_count && op->kind == WEIR__DURABLE_CLAIM; i++) {
+                snprintf(claims[claimed % 64].name, sizeof claims->name, "%s", op->rows[i]->info.name);
+                claims[claimed++ % 64].token = op->rows[i]->info.token;
+        }
+}
+
+static void
+engines_agree_on_random_operations(void)
+{
+        static int counts[WEIR__DURABLE_RENEW + 1], done[WEIR__DURABLE_RENEW + 1];
+        struct weir_config config = WEIR_CONFIG_DEFAULT;
+        int steps = WEIR_TEST_SANITIZED ? 3000 : 8000;
+        int different = 0;
+
+        config.clock = WEIR_CLOCK_VIRTUAL;
+        CU_ASSERT_FATAL(weir_init(&config) == 0);
+        chance.state = weir_test_seed();
+        weir_durable *model = weir_durable_open("memory:model");
+        weir_durable *engine = weir_durable_open(sqlite_url());
+        CU_ASSERT_FATAL(model && engine);
+        for (int step = 0; step < steps && !different; step++) {
+                struct choice choice = choose();
+                struct weir__durable_op *expected = carry_out(model, make(&choice));
+                struct weir__durable_op *got = carry_out(engine, make(&choice));
+
+                counts[choice.kind]++;
+                done[choice.kind] += expected->is_done || expected->row_count;
+                if (!is_same(expected, got)) {
+                        fprintf(stderr,
+                                "step %d: operation %d on %s, outcome %d: done %d and %d, rows %zu and %zu, status %d %s\n", step,
+                                choice.kind, choice.name, choice.outcome, expected->is_done, got->is_done, expected->row_count,
+                                got->row_count, got->status, got->reason);
+                        for (size_t i = 0; i < expected->row_count && i < got->row_count; i++)
+                                fprintf(stderr,
+                                        "%s, attempt %u, token %lld, ready %lld; %s, attempt %u, token %lld, ready %lld\n",
+                                        expected->rows[i]->info.name, expected->rows[i]->info.attempt,
+                                        (long long)expected->rows[i]->info.token, (long long)expected->rows[i]->info.ready,
+                                        got->rows[i]->info.name, got->rows[i]->info.attempt, (long long)got->rows[i]->info.token,
+                                        (long long)got->rows[i]->info.ready);
+                        fprintf(stderr, "now %lld and %lld, next %lld and %lld\n", (long long)expected->now, (long long)got->now,
+                                (long long)expected->next_ready, (long long)got->next_ready);
+                        different++;
+                }
+                remember(expected);
+                weir__durable_op_free(expected);
+                weir__durable_op_free(got);
+                if (below(4) == 0)
+                        CU_ASSERT(weir_clock_advance(WEIR_MSEC((weir_nsec)below(3000))) == 0);
+        }
+        CU_ASSERT(different == 0);
+        /* Each kind has succeeded often enough to say something. */
+        for (int kind = 0; kind < WEIR__DURABLE_RENEW; kind++)
+                CU_ASSERT(kind == WEIR__DURABLE_SET || kind == WEIR__DURABLE_COUNT || done[kind] > counts[kind] / 50);
+        weir_durable_close(model);
+        weir_durable_close(engine);
+        CU_ASSERT(weir_shutdown() == 0);
+}
+
+int
+main(void)
+{
+        static const struct weir_test tests[] = {WEIR_TEST(engines_agree_on_random_operations)};
+
+        return weir_test_main("engines of durable timers", tests, sizeof tests / sizeof *tests);
+}
