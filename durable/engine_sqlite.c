@@ -20,7 +20,7 @@
 #include "durable/bell.h"
 #include "durable/sqlite_op.h"
 
-#define BATCH_MOST 1000
+#define BATCH_MOST 500
 
 struct sqlite_engine {
         struct weir__durable_engine base;
