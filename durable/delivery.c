@@ -1,6 +1,7 @@
 /* durable/delivery.c: handlers, their ends, and their leases.
  *
- * A delivery runs in an outer series, whose deadline is the end of the lease.  In it a module runs the series that the handler sees.
+ * A delivery runs in an outer series, whose deadline is the end of the lease.  In it a module runs the series that the handler
+ * sees.
  *
  *   claimed --> handler --> end of the outer series --> END, repeated while the engine fails --> freed
  *

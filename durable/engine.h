@@ -1,8 +1,8 @@
 /* durable/engine.h: what an engine of durable timers has to do.
  *
- * docs/decisions/901-durable-timers.md has the columns of a timer and the states.  The core makes operations and submits them.  An
- * engine carries each of them out as one atomic step, writes the results into it, and ends it by weir__durable_op_end, once, on
- * any thread.  Operations of one store that overlap in time may be carried out in any order. */
+ * docs/decisions/901-durable-timers.md has the columns of a timer and the states.  The core makes operations and submits them.
+ * An engine carries each of them out as one atomic step, writes the results into it, and ends it by weir__durable_op_end,
+ * once, on any thread.  Operations of one store that overlap in time may be carried out in any order. */
 #ifndef WEIR_DURABLE_ENGINE_H
 #define WEIR_DURABLE_ENGINE_H
 
@@ -29,8 +29,8 @@ enum weir__durable_kind {
 /* What the end of a delivery does to its row. */
 enum weir__durable_outcome {
         WEIR__DURABLE_ACKNOWLEDGE, /* deleted */
-        WEIR__DURABLE_MOVE_ON,     /* of a schedule: a new generation, pending, due and ready at `at`, attempt 0, token 0; `problem`
-                                      replaces that of the row */
+        WEIR__DURABLE_MOVE_ON,     /* of a schedule: a new generation, pending, due and ready at `at`, attempt 0, token 0, with
+                                      `problem` */
         WEIR__DURABLE_RETRY,       /* pending, ready `at` from now, with `problem` */
         WEIR__DURABLE_BURY,        /* dead, with `problem` */
         WEIR__DURABLE_GIVE_BACK,   /* pending, ready now, attempt - 1 */

@@ -1,9 +1,10 @@
 /* durable/engine_memory.c: timers in the memory of the process, for tests.  Also the plainest description of what an engine does.
  *
- * All stores of one name share a database, which ends with the last of them.  Timers are in an array, in the order of their names.
- * A claim looks at all of them, so this is for some thousands of timers.
+ * All stores of one name share a database, which ends with the last of them.  Timers are in an array, in the order of their
+ * names.  A claim looks at all of them, so this is for some thousands of timers.
  *
- * Threads: operations wait in a queue of the engine, and a task carries them out.  The lock of all databases guards everything. */
+ * Threads: operations wait in a queue of the engine, and a task carries them out.  The lock of all databases guards
+ * everything. */
 #include <errno.h>
 #include <pthread.h>
 #include <stdlib.h>

@@ -5,8 +5,8 @@
  * fails the operations of its transaction together, and none of them has happened.  Operations that only read have connections of
  * their own as soon as the tables are there.
  *
- * Threads: submit, and the end of a batch, any; the queue is guarded by `lock`.  A batch is that of the thread of the executor while
- * it runs. */
+ * Threads: submit, and the end of a batch, any; the queue is guarded by `lock`.  A batch is that of the thread of the executor
+ * while it runs. */
 #include <errno.h>
 #include <pthread.h>
 #include <stdatomic.h>

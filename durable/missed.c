@@ -14,8 +14,8 @@ next_of(const struct weir_durable_info *info, weir_nsec after)
         return weir_ticker_next(info->cron, *info->zone ? info->zone : NULL, after);
 }
 
-/* The last due time up to `now`, which is not before `due`.  It looks back, from windows of a minute to ever longer ones, so that a
- * long time without nodes costs no more than a short one. */
+/* The last due time up to `now`, which is not before `due`.  It looks back, from windows of a minute to ever longer ones, so
+ * that a long time without nodes costs no more than a short one. */
 static weir_nsec
 last_of(const struct weir_durable_info *info, weir_nsec due, weir_nsec now)
 {

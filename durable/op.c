@@ -1,7 +1,7 @@
 /* durable/op.c: the memory of operations and of rows.
  *
- * An operation and its texts are one block; so are a row and its texts.  An operation of the program belongs to its promise, which
- * the engine keeps by a reference. */
+ * An operation and its texts are one block; so are a row and its texts.  An operation of the program belongs to its promise,
+ * which the engine keeps by a reference. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>

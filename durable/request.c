@@ -1,8 +1,8 @@
 /* durable/request.c: the operations of the program, as tasks.
  *
- * Each one is a promise whose own data is the operation.  It is submitted when the task starts.  The engine has a reference to the
- * promise, so a cancel ends the task at once, and the operation goes on without it.  The results are read only if the status of the
- * task is the operation's: nobody writes them any more then. */
+ * Each one is a promise whose own data is the operation.  It is submitted when the task starts.  The engine has a reference to
+ * the promise, so a cancel ends the task at once, and the operation goes on without it.  The results are read only if the
+ * status of the task is the operation's: nobody writes them any more then. */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 /* durable/sqlite_op.c: operations as statements of SQLite.
  *
- * Each function runs within a transaction, on the thread of the executor that has the connection.  Numbers of the sequence are given
- * away in memory, and the end of the transaction writes the last one. */
+ * Each function runs within a transaction, on the thread of the executor that has the connection.  Numbers of the sequence are
+ * given away in memory, and the end of the transaction writes the last one. */
 #include <errno.h>
 #include <string.h>
 

@@ -1,7 +1,7 @@
 /* durable/store.c: stores: open, close, figures.
  *
- * A store has a reference of the program, until the close, and one for each operation, delivery and timer of it.  The group counts
- * what a close waits for.  The last reference frees it: then no operation and no delivery is there. */
+ * A store has a reference of the program, until the close, and one for each operation, delivery and timer of it.  The group
+ * counts what a close waits for.  The last reference frees it: then no operation and no delivery is there. */
 #include <errno.h>
 #include <stdatomic.h>
 #include <stdio.h>

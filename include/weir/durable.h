@@ -185,12 +185,12 @@ enum weir_durable_state {
 
 /* A timer, as the engine has it. */
 struct weir_durable_info {
-        const char *name;
-        const char *topic;
-        const void *payload; /* followed by a NUL that is not counted */
-        size_t payload_size;
-        uint64_t generation;
-        enum weir_durable_state state;
+        const char *name;    /* as it was set */
+        const char *topic;   /* as it was set */
+        const void *payload; /* as it was set; followed by a NUL that is not counted */
+        size_t payload_size; /* in bytes */
+        uint64_t generation; /* of the last set, or of the due time of the schedule */
+        enum weir_durable_state state; /* at the moment of the look */
         unsigned attempt;    /* how many attempts have begun */
         uint64_t token;      /* of the last one; 0: none has begun */
         weir_nsec due;       /* the due time that was asked for */
@@ -199,7 +199,7 @@ struct weir_durable_info {
         const char *problem; /* why the last attempt has failed; "": none has */
         const char *cron;    /* of a schedule; "": it has none */
         const char *zone;    /* of a schedule; "": the local one */
-        enum weir_durable_missed_policy policy;
+        enum weir_durable_missed_policy policy; /* of a schedule */
 };
 
 /* Makes a task that reads one timer, or a list of them in the order of their names (of their bytes).
@@ -265,7 +265,7 @@ WEIR_API const char *weir_durable_problem(const weir_task *task);
  * - with -ECANCELED when the store is closed and config.close is over.
  *
  * Result:  0; -EINVAL: an empty topic, or no handler; -ENAMETOOLONG; -EEXIST: this store has a handler
- *          for the topic; -ENOMEM, also for a NULL store; -ECHILD in a forked child.
+ *          for the topic; -ENOMEM, also for a NULL store.
  * Threads: any. */
 WEIR_API int weir_durable_on(weir_durable *store, const char *topic, weir_task_fn *handler, void *context);
 
@@ -324,7 +324,7 @@ struct weir_durable_stats {
 
 /* Fills `stats`.
  *
- * Result:  0; -EINVAL for NULL or a wrong size; -ENOMEM for a NULL store; -ECHILD in a forked child.
+ * Result:  0; -EINVAL for NULL or a wrong size; -ENOMEM for a NULL store.
  * Threads: any, also inside a callback. */
 WEIR_API int weir_durable_stats(weir_durable *store, struct weir_durable_stats *stats);
 

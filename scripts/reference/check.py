@@ -43,6 +43,7 @@ SELECTING = {
     "ENOENT": "the status is returned then",
     "EPIPE": "it is the status of a case",
 }
+OF_ANY_TIMER = {"ENOENT": "the timer need not be there"}
 NOT_RETURNED = {
     "weir_clock_advance": {"EAGAIN": "it does not start the runtime", "ENOMEM": "it does not start the runtime"},
     "weir_clock_run_until": {"EAGAIN": "it does not start the runtime", "ENOMEM": "it does not start the runtime"},
@@ -50,6 +51,11 @@ NOT_RETURNED = {
     "weir_client_default": {"EINVAL": "its config is the default one"},
     "weir_connect_new": CONNECTING,
     "weir_connect_tls_new": CONNECTING,
+    "weir_durable_cancel_new": OF_ANY_TIMER,
+    "weir_durable_count_new": OF_ANY_TIMER,
+    "weir_durable_list_new": OF_ANY_TIMER,
+    "weir_durable_set_new": OF_ANY_TIMER,
+    "weir_durable_set_after_new": OF_ANY_TIMER,
     "weir_fiber_acquire_tokens": WAITING,
     "weir_fiber_receive": WAITING,
     "weir_fiber_select": SELECTING,

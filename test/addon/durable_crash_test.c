@@ -1,8 +1,8 @@
 /* Nodes of one file of SQLite that are killed and stopped at random instants.
  *
- * The parent starts nodes: this program with "node" as its first argument.  A node sets, cancels, extends and delivers at random, and
- * says what it does, and what it is told, through a pipe.  In the end all are killed, and one last node delivers what is left.  Then
- * the history is judged (durable_history.h).
+ * The parent starts nodes: this program with "node" as its first argument.  A node sets, cancels, extends and delivers at
+ * random, and says what it does, and what it is told, through a pipe.  In the end all are killed, and one last node delivers
+ * what is left.  Then the history is judged (durable_history.h).
  *
  *     durable_crash_test        some seconds for each test, as in CI
  *     durable_crash_test 10     each for ten minutes */

@@ -1,4 +1,5 @@
-/* test/addon/durable_history.h: what several nodes have done and were told, and whether that keeps the promises of docs/durable.md.
+/* test/addon/durable_history.h: what several nodes have done and were told, and whether that keeps the promises of
+ * docs/durable.md.
  *
  *   cancelled   a generation whose cancel was told 1 has no handler, before or afterwards
  *   lost        a generation whose set was told 0 is delivered, cancelled or replaced
@@ -6,8 +7,8 @@
  *   overlap     no handler of a generation begins while another one has it under a lease that holds
  *   twice       behind a delivery that has succeeded there is no other one, unless its process has died before it could say so
  *
- * What a process was not told, because it was killed, may have happened or not.  Where processes were stopped, or died, a lease may
- * be over, and the last two are judged for the time without such an event only. */
+ * What a process was not told, because it was killed, may have happened or not.  Where processes were stopped, or died, a
+ * lease may be over, and the last two are judged for the time without such an event only. */
 #ifndef WEIR_TEST_DURABLE_HISTORY_H
 #define WEIR_TEST_DURABLE_HISTORY_H
 
