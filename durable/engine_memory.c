@@ -441,11 +441,11 @@ carry_out(struct database *database, struct weir__durable_op *op)
 static void
 ring_others(struct memory_engine *engine)
 {
-        weir_durable *rung[16];
         size_t count = 0;
 
         pthread_mutex_lock(&lock);
-        for (struct memory_engine *other = engine->database->engines; other && count < 16; other = other->next)
+        weir_durable **rung = malloc(engine->database->stores * sizeof *rung); /* without memory they are late */
+        for (struct memory_engine *other = engine->database->engines; rung && other; other = other->next)
                 if (other != engine && other->is_attending)
                         rung[count++] = weir__durable_ref(other->base.store);
         pthread_mutex_unlock(&lock);
@@ -453,6 +453,7 @@ ring_others(struct memory_engine *engine)
                 weir__durable_ring(rung[i]);
                 weir__durable_unref(rung[i]);
         }
+        free(rung);
 }
 
 static void

@@ -51,9 +51,13 @@ make_tables(weir_sqlite_connection *connection, void *context)
 static struct weir__durable_engine *
 open_engine(const char *where, weir_durable *store)
 {
-        struct sqlite_engine *engine = calloc(1, sizeof *engine);
         struct weir_sqlite_config config = WEIR_SQLITE_CONFIG_DEFAULT;
 
+        if (strcmp(where, ":memory:") == 0) { /* no other node could see it: memory:NAME is for that */
+                errno = EINVAL;
+                return NULL;
+        }
+        struct sqlite_engine *engine = calloc(1, sizeof *engine);
         if (!engine)
                 return NULL;
         config.on_writer = make_tables;

@@ -1,12 +1,15 @@
 /* durable/node.c: when a node looks for due timers.
  *
  * At most one look is under way.  What happens meanwhile, a ring or a set, is noted and makes another look or an earlier alarm
- * behind it.  Otherwise one alarm is set for the earliest due time that the engine has told, config.look from now at most.
+ * behind it.  The alarm is a ticker with the period config.look, which needs no memory once it runs.  Its next tick is moved to
+ * the earliest due time that the engine has told.
  *
  * Threads: any.  The lock of the store is held for the decisions, and not while the engine is called. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include <weir/ticker.h>
 
 #include "durable/store.h"
 
@@ -14,15 +17,16 @@
 #define AFTER_ERROR WEIR_SEC(1)
 
 static void
-on_alarm(weir_task *timer, void *context)
+on_alarm(weir_task *ticker, void *context)
 {
         weir_durable *store = context;
 
+        if (!weir_ticker_is_tick(ticker))
+                return;
         pthread_mutex_lock(&store->lock);
-        store->has_alarm = false;
+        store->alarm_at = WEIR_FOREVER;
         pthread_mutex_unlock(&store->lock);
-        if (weir_task_status(timer) == 0)
-                weir__durable_look(store);
+        weir__durable_look(store);
 }
 
 static void
@@ -31,31 +35,33 @@ unref(void *store)
         weir__durable_unref(store);
 }
 
-/* Sets the alarm, or moves it.  The lock is held.  If the callback of the former alarm has begun, it looks at once. */
+/* Starts the ticker.  Result: 0, or an error of weir_task_start. */
+static int
+start_alarm(weir_durable *store)
+{
+        weir_task *ticker = weir_ticker_new(store->config.look, WEIR_TICK_SKIP, on_alarm, store);
+
+        if (!ticker)
+                return -ENOMEM;
+        weir_task_on_free(ticker, unref);
+        weir__durable_ref(store);
+        pthread_mutex_lock(&store->lock);
+        store->alarm = weir_timer_id_of(ticker);
+        store->alarm_at = WEIR_FOREVER;
+        pthread_mutex_unlock(&store->lock);
+        return store->alarm ? weir_task_start(ticker) : (weir_task_dismiss(ticker), -ENOMEM);
+}
+
+/* Moves the next tick, if that is sooner than the regular one.  The lock is held. */
 static void
 arm(weir_durable *store, weir_nsec after)
 {
-        weir_nsec most = store->config.look;
-        weir_nsec now = weir_now();
+        weir_nsec at = weir__durable_add(weir_now(), after < 0 ? 0 : after);
 
-        after = after < 0 ? 0 : after > most ? most : after;
-        if (store->is_closing)
+        if (store->is_closing || after >= store->config.look || at == store->alarm_at)
                 return;
-        if (store->has_alarm) {
-                if (store->alarm_at != now + after && weir_timer_reset_id(store->alarm, after))
-                        store->alarm_at = now + after;
-                return;
-        }
-        weir_task *timer = weir_timer_new(after, on_alarm, store);
-        store->alarm = weir_timer_id_of(timer);
-        store->alarm_at = now + after;
-        if (!timer)
-                return;
-        weir__durable_ref(store);
-        weir_task_on_free(timer, unref);
-        store->has_alarm = true;
-        if (weir_task_start(timer))
-                store->has_alarm = false;
+        if (weir_ticker_move_next_id(store->alarm, after < 0 ? 0 : after))
+                store->alarm_at = at;
 }
 
 static void
@@ -73,7 +79,8 @@ on_looked(struct weir__durable_op *op)
         weir_nsec next = op->next_ready == WEIR_FOREVER ? WEIR_FOREVER : weir__durable_add(op->next_ready, -op->now);
         weir_nsec wanted = store->wanted == WEIR_FOREVER ? WEIR_FOREVER : store->wanted - weir_now();
         weir_nsec after_error = store->config.look < AFTER_ERROR ? store->config.look : AFTER_ERROR;
-        arm(store, op->status ? after_error : next < wanted ? next : wanted);
+        weir_nsec soonest = next < wanted ? next : wanted;
+        arm(store, op->status && after_error < soonest ? after_error : soonest);
         pthread_mutex_unlock(&store->lock);
 
         weir__durable_deliver(store, op);
@@ -158,7 +165,7 @@ weir__durable_expect(weir_durable *store, const char *topic, weir_nsec after)
                         store->wanted = at < store->wanted ? at : store->wanted;
                 else if (after <= 0)
                         should_look = true;
-                else if (!store->has_alarm || at < store->alarm_at)
+                else if (at < store->alarm_at)
                         arm(store, after);
         }
         pthread_mutex_unlock(&store->lock);
@@ -175,7 +182,40 @@ weir__durable_ring(weir_durable *store)
         weir__durable_look(store);
 }
 
-/* A copy of the name, and the handler.  Topics are never removed, so looks may point at them. */
+/* The first handler starts the alarm.  Result: 0, or an error of weir_task_start. */
+static int
+begin_to_look(weir_durable *store)
+{
+        pthread_mutex_lock(&store->lock);
+        bool is_first = !store->has_alarm;
+        store->has_alarm = true;
+        pthread_mutex_unlock(&store->lock);
+        int failed = is_first ? start_alarm(store) : 0;
+        if (failed) {
+                pthread_mutex_lock(&store->lock);
+                store->has_alarm = false;
+                pthread_mutex_unlock(&store->lock);
+        } else if (is_first) {
+                store->engine->kind->attend(store->engine);
+        }
+        return failed;
+}
+
+/* Topics are never removed, so looks may point at their names.  Result: 0 or -EEXIST. */
+static int
+add_topic(weir_durable *store, struct weir__durable_topic *topic)
+{
+        pthread_mutex_lock(&store->lock);
+        bool is_there = has_topic(store, topic->name);
+        if (!is_there) {
+                topic->next = store->topics;
+                store->topics = topic;
+                store->topic_count++;
+        }
+        pthread_mutex_unlock(&store->lock);
+        return is_there ? -EEXIST : 0;
+}
+
 int
 weir_durable_on(weir_durable *store, const char *name, weir_task_fn *handler, void *context)
 {
@@ -193,22 +233,12 @@ weir_durable_on(weir_durable *store, const char *name, weir_task_fn *handler, vo
         topic->handler = handler;
         topic->context = context;
         memcpy(topic->name, name, size + 1);
-
-        pthread_mutex_lock(&store->lock);
-        bool is_there = has_topic(store, name);
-        bool is_first = !store->topics;
-        if (!is_there) {
-                topic->next = store->topics;
-                store->topics = topic;
-                store->topic_count++;
-        }
-        pthread_mutex_unlock(&store->lock);
-        if (is_there) {
+        int failed = begin_to_look(store);
+        if (!failed)
+                failed = add_topic(store, topic);
+        if (failed)
                 free(topic);
-                return -EEXIST;
-        }
-        if (is_first)
-                store->engine->kind->attend(store->engine);
-        weir__durable_look(store);
-        return 0;
+        else
+                weir__durable_look(store);
+        return failed;
 }

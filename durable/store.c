@@ -154,13 +154,11 @@ weir_durable_close(weir_durable *store)
                 return;
         pthread_mutex_lock(&store->lock);
         store->is_closing = true;
-        bool has_alarm = store->has_alarm;
         weir_timer_id alarm = store->alarm;
         bool has_handlers = store->running > 0 || store->is_looking;
         pthread_mutex_unlock(&store->lock);
         store->engine->kind->neglect(store->engine);
-        if (has_alarm)
-                weir_timer_cancel_id(alarm);
+        weir_timer_cancel_id(alarm);
         weir_timer_id patience = 0;
         weir_task *timer = has_handlers ? weir_timer_new(store->config.close, on_patience_over, store) : NULL;
         if (timer) {
@@ -172,9 +170,9 @@ weir_durable_close(weir_durable *store)
         if (weir_waitgroup_wait(store->group, WEIR_FOREVER) == 0 && patience)
                 weir_timer_cancel_id(patience);
         pthread_mutex_lock(&store->lock);
-        weir_timer_id renewal = store->has_renewal ? store->renewal : 0;
+        weir_timer_id renewal = store->has_renewal && !store->running ? store->renewal : 0;
         pthread_mutex_unlock(&store->lock);
-        if (renewal && !store->running)
+        if (renewal)
                 weir_timer_cancel_id(renewal);
         weir__durable_unref(store);
 }

@@ -49,9 +49,9 @@ struct weir_durable {
         weir_nsec wanted;       /* during a look: the earliest due time that sets have brought, on the clock of weir_now */
 
         /* Guarded by `lock`: the alarm for the next look, and the one that renews leases. */
-        weir_timer_id alarm;
-        weir_nsec alarm_at;
         bool has_alarm;
+        weir_timer_id alarm; /* a ticker; 0: not yet */
+        weir_nsec alarm_at;  /* to which its next tick was moved, on the clock of weir_now; WEIR_FOREVER: the regular one */
         bool has_renewal;
         weir_timer_id renewal;
 

@@ -72,7 +72,8 @@ struct weir_durable_config {
  *                 ends with the last of them
  *
  * The engine is reached by the first operation that needs it.  If that fails the operation has the
- * failure, and the next one tries again.
+ * failure, and the next one tries again.  Close a store before weir_shutdown: behind a shutdown it
+ * delivers nothing any more.
  *
  * Owner:   the caller, until weir_durable_close.
  * Result:  NULL with errno EINVAL: the URL, or a value of the config; EPROTONOSUPPORT: an engine that
@@ -249,7 +250,8 @@ WEIR_API const char *weir_durable_problem(const weir_task *task);
 
 /* Sets the handler for a topic: from now on this node delivers timers of the topic.  `handler` is
  * called on a worker with a task for each delivery, up to config.running at one time.  Tasks that it
- * pushes into the series of that task, weir_series_of(task), run behind it.
+ * pushes into the series of that task, weir_series_of(task), run behind it.  The first handler of a
+ * store starts the runtime, if nothing has done so before.
  *
  * The end of that series decides.  With the status 0 the delivery is acknowledged, and the timer is
  * over.  Otherwise the attempt has failed: the handler, or a later callback, calls
@@ -265,7 +267,7 @@ WEIR_API const char *weir_durable_problem(const weir_task *task);
  * - with -ECANCELED when the store is closed and config.close is over.
  *
  * Result:  0; -EINVAL: an empty topic, or no handler; -ENAMETOOLONG; -EEXIST: this store has a handler
- *          for the topic; -ENOMEM, also for a NULL store.
+ *          for the topic; -ENOMEM, also for a NULL store; an error of weir_task_start.
  * Threads: any. */
 WEIR_API int weir_durable_on(weir_durable *store, const char *topic, weir_task_fn *handler, void *context);
 
