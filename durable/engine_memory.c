@@ -263,7 +263,7 @@ extend(struct database *database, struct weir__durable_op *op)
         if (!op->is_done)
                 return 0;
         op->is_earliest = true;
-        info->due = weir__durable_add(info->due, op->at);
+        info->due = weir__durable_add(op->is_relative ? op->now : info->due, op->at);
         op->ready = info->ready = info->due;
         return weir__durable_op_add(op, info);
 }

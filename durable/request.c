@@ -135,13 +135,26 @@ make(weir_durable *store, struct weir__durable_op *op, int fault, weir_task_fn *
 
 /* An operation on one name. */
 static weir_task *
-make_named(weir_durable *store, enum weir__durable_kind kind, const char *name, weir_nsec at, weir_task_fn *done, void *context)
+make_named(weir_durable *store, enum weir__durable_kind kind, const char *name, weir_task_fn *done, void *context)
 {
         int fault = fault_of_text(name, WEIR_DURABLE_NAME_MAX);
         struct weir__durable_op *op = weir__durable_op_new(kind, &(struct weir__durable_texts){.name = fault ? "" : name});
 
-        if (op)
+        return make(store, op, fault, done, context);
+}
+
+/* An operation that moves the due time. */
+static weir_task *
+make_move(weir_durable *store, const char *name, weir_nsec at, bool is_relative, weir_task_fn *done, void *context)
+{
+        int fault = fault_of_text(name, WEIR_DURABLE_NAME_MAX);
+        struct weir__durable_op *op = weir__durable_op_new(WEIR__DURABLE_EXTEND,
+                                                           &(struct weir__durable_texts){.name = fault ? "" : name});
+
+        if (op) {
                 op->at = at;
+                op->is_relative = is_relative;
+        }
         return make(store, op, fault, done, context);
 }
 
@@ -211,31 +224,37 @@ weir_durable_schedule_new(weir_durable *store, const char *name, const char *cro
 weir_task *
 weir_durable_cancel_new(weir_durable *store, const char *name, weir_task_fn *done, void *context)
 {
-        return make_named(store, WEIR__DURABLE_CANCEL, name, 0, done, context);
+        return make_named(store, WEIR__DURABLE_CANCEL, name, done, context);
+}
+
+weir_task *
+weir_durable_reset_new(weir_durable *store, const char *name, weir_nsec after, weir_task_fn *done, void *context)
+{
+        return make_move(store, name, after, true, done, context);
 }
 
 weir_task *
 weir_durable_extend_new(weir_durable *store, const char *name, weir_nsec by, weir_task_fn *done, void *context)
 {
-        return make_named(store, WEIR__DURABLE_EXTEND, name, by, done, context);
+        return make_move(store, name, by, false, done, context);
 }
 
 weir_task *
 weir_durable_put_back_new(weir_durable *store, const char *name, weir_task_fn *done, void *context)
 {
-        return make_named(store, WEIR__DURABLE_PUT_BACK, name, 0, done, context);
+        return make_named(store, WEIR__DURABLE_PUT_BACK, name, done, context);
 }
 
 weir_task *
 weir_durable_forget_new(weir_durable *store, const char *name, weir_task_fn *done, void *context)
 {
-        return make_named(store, WEIR__DURABLE_FORGET, name, 0, done, context);
+        return make_named(store, WEIR__DURABLE_FORGET, name, done, context);
 }
 
 weir_task *
 weir_durable_get_new(weir_durable *store, const char *name, weir_task_fn *done, void *context)
 {
-        return make_named(store, WEIR__DURABLE_GET, name, 0, done, context);
+        return make_named(store, WEIR__DURABLE_GET, name, done, context);
 }
 
 static weir_task *
@@ -297,6 +316,8 @@ weir_durable_info(const weir_task *task, size_t index)
 
         if (!op)
                 op = result(task, WEIR__DURABLE_LIST);
+        if (!op)
+                op = result(task, WEIR__DURABLE_EXTEND);
         return op && index < op->row_count ? &op->rows[index]->info : NULL;
 }
 

@@ -291,7 +291,7 @@ extend(struct weir__durable_sqlite_run *run, struct weir__durable_op *op)
         op->is_done = info->state == WEIR_DURABLE_PENDING && info->attempt == 0;
         if (!op->is_done)
                 return 0;
-        op->ready = info->due = info->ready = weir__durable_add(info->due, op->at);
+        op->ready = info->due = info->ready = weir__durable_add(op->is_relative ? run->now : info->due, op->at);
         failed = note_earliest(run, op, info->topic, info->ready);
         return failed ? failed : save(run, info);
 }

@@ -158,12 +158,15 @@ WEIR_API weir_task *weir_durable_cancel_new(weir_durable *store, const char *nam
  * Threads: inside the task's callback. */
 WEIR_API int weir_durable_cancelled(const weir_task *cancel);
 
-/* Makes a task that moves the due time of the timer by `by`: later, or earlier if it is negative.  The
- * generation stays.
+/* Makes a task that moves the due time of the timer: to `after` from now by the engine's clock, or by
+ * `by`, later or earlier.  The generation stays.  weir_durable_info tells what the timer is now, so one
+ * step both finds a session and keeps it alive.
  *
  * Owner, Threads: as for weir_durable_set_new.
  * Result:  as for weir_durable_set_new; -ENOENT: there is no such timer, or a claim has decided.
  * Units:   nanoseconds. */
+WEIR_API weir_task *weir_durable_reset_new(weir_durable *store, const char *name, weir_nsec after, weir_task_fn *done,
+                                           void *context);
 WEIR_API weir_task *weir_durable_extend_new(weir_durable *store, const char *name, weir_nsec by, weir_task_fn *done,
                                             void *context);
 
@@ -219,7 +222,8 @@ WEIR_API weir_task *weir_durable_list_new(weir_durable *store, const char *prefi
 WEIR_API weir_task *weir_durable_dead_new(weir_durable *store, const char *prefix, const char *behind, size_t most,
                                           weir_task_fn *done, void *context);
 
-/* The timers that such a task has found; `index` counts from 0.
+/* The timers that such a task has found, and the one that a reset or an extension has moved; `index`
+ * counts from 0.
  *
  * Owner:   the task.
  * Result:  NULL behind the last one, after a failure, and for another task.

@@ -389,6 +389,29 @@ an_extension_moves_the_due_time(void)
         weir_clock_advance(1);
         CU_ASSERT(got.count == 1);
         CU_ASSERT(weir_task_run(weir_durable_extend_new(store, "a", HOUR, look, NULL)) == -ENOENT);
+        CU_ASSERT(weir_task_run(weir_durable_reset_new(store, "a", HOUR, look, NULL)) == -ENOENT);
+        end(store);
+}
+
+static void
+a_reset_begins_the_time_anew(void)
+{
+        begin();
+        weir_durable *store = open_store();
+
+        listen(store);
+        CU_ASSERT(set(store, "a", HOUR, "x") == 0);
+        uint64_t generation = seen.generation;
+        for (int i = 0; i < 10; i++) {
+                weir_clock_advance(HOUR - 1);
+                CU_ASSERT(weir_task_run(weir_durable_reset_new(store, "a", HOUR, look, NULL)) == 0);
+                CU_ASSERT_STRING_EQUAL(seen.names, "a");
+                CU_ASSERT(seen.info.generation == generation && seen.info.due == weir_wall_now() + HOUR);
+        }
+        weir_clock_advance(HOUR - 1);
+        CU_ASSERT(got.count == 0);
+        weir_clock_advance(1);
+        CU_ASSERT(got.count == 1 && got.generation[0] == generation);
         end(store);
 }
 
@@ -694,6 +717,7 @@ main(void)
                 WEIR_TEST(a_failure_is_retried_later_each_time),
                 WEIR_TEST(a_timer_is_dead_after_its_attempts),
                 WEIR_TEST(an_extension_moves_the_due_time),
+                WEIR_TEST(a_reset_begins_the_time_anew),
                 WEIR_TEST(a_list_has_the_order_of_the_names_and_goes_on_behind_one),
                 WEIR_TEST(what_is_wrong_is_told),
                 WEIR_TEST(a_cancel_of_the_task_ends_it_at_once),

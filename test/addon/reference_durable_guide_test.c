@@ -88,6 +88,8 @@ a_timer_is_set_moved_and_cancelled(void)
         CU_ASSERT(status == 0);
         weir_task_run(weir_durable_extend_new(store, "reminder", WEIR_SEC(600), note_status, &status));
         CU_ASSERT(status == 0);
+        weir_task_run(weir_durable_reset_new(store, "reminder", WEIR_SEC(60), note_status, &status));
+        CU_ASSERT(status == 0);
         weir_task_run(weir_durable_cancel_new(store, "reminder", note_cancel, &cancelled));
         CU_ASSERT(cancelled == 1);
         weir_durable_close(store);
