@@ -211,15 +211,15 @@ static void
 prepare_wait(struct weir__fiber *fiber)
 {
         struct weir__wait_task *wait = &fiber->own.wait;
-        unsigned queue = fiber->wanted.wait.ops == &send_ops ? WEIR__CHANNEL_SENDERS : WEIR__CHANNEL_RECEIVERS;
+        unsigned queue = fiber->wait_ops == &send_ops ? WEIR__CHANNEL_SENDERS : WEIR__CHANNEL_RECEIVERS;
 
-        if (wait->task.work.ops == &fiber->wanted.wait.ops->work) {
+        if (wait->task.work.ops == &fiber->wait_ops->work) {
                 wait->task.status = 0;
                 atomic_store_explicit(&wait->task.word, WEIR__NEW, memory_order_relaxed);
                 wait->wait.object = fiber->wanted.wait.object;
                 wait->won = NULL;
         } else {
-                weir__wait_task_init(wait, 0, fiber->wanted.wait.ops, fiber->wanted.wait.object, queue, weir__fiber_go_on, NULL);
+                weir__wait_task_init(wait, 0, fiber->wait_ops, fiber->wanted.wait.object, queue, weir__fiber_go_on, NULL);
         }
         wait->task.series = fiber->scope;
         wait->wait.message = fiber->wanted.wait.message;
@@ -244,7 +244,7 @@ weir__fiber_start_wait(struct weir__fiber *fiber)
 static int
 wait_at(struct weir__fiber *fiber, weir_channel *channel, const struct weir__task_ops *ops, void **message, void *at)
 {
-        fiber->wanted.wait.ops = ops;
+        fiber->wait_ops = ops;
         fiber->wanted.wait.object = (struct weir__waitable *)channel;
         fiber->wanted.wait.message = *message;
         weir__fiber_leave(fiber, WEIR__FIBER_WAIT, at);

@@ -67,12 +67,14 @@ struct weir__fiber {
         struct weir_series *scope;  /* what it awaits runs in: `inner`, or `shield`.  Written under the lock of `inner` */
         struct weir_series *shield; /* has its own memory; NULL: there was none */
         struct weir_task *refused;  /* a task that was not started, and is borrowed until the next await; NULL: none */
-        weir_task_fn *done;         /* of the task that it awaits */
+        union {
+                weir_task_fn *done;                    /* of the task that it awaits */
+                const struct weir__task_ops *wait_ops; /* of its wait at a channel */
+        };
         union {
                 struct weir_task *task;
                 weir_nsec duration;
                 struct {
-                        const struct weir__task_ops *ops;
                         struct weir__waitable *object;
                         void *message;
                 } wait;
