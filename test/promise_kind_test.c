@@ -267,6 +267,7 @@ a_shutdown_waits_for_what_is_held(void)
 struct duel {
         struct weir_test_record record;
         weir_series *series;
+        weir_task *promise;
         pthread_barrier_t *both;
         _Atomic int cancels;
 };
@@ -325,6 +326,43 @@ a_hold_or_a_cancel_decides(void)
                 pthread_barrier_destroy(&both);
         }
         CU_ASSERT(held >= 0);
+        weir_test_end();
+}
+
+static void *
+hold_and_end(void *context)
+{
+        struct duel *duel = context;
+
+        pthread_barrier_wait(duel->both);
+        CU_ASSERT_EQUAL(weir_promise_hold(duel->promise), 0);
+        CU_ASSERT_EQUAL(weir_promise_hold(duel->promise), -EALREADY);
+        CU_ASSERT_EQUAL(weir_promise_end(duel->promise, -EIO), 0);
+        weir_promise_unref(duel->promise);
+        return NULL;
+}
+
+static void
+a_hold_and_an_end_meet_the_start(void)
+{
+        weir_test_begin_real(2);
+        for (int round = 0; round < 300; round++) {
+                struct duel duel = {.cancels = 0};
+                pthread_barrier_t both;
+                pthread_t thread;
+
+                pthread_barrier_init(&both, NULL, 2);
+                duel.both = &both;
+                weir_task *promise = weir_test_recorded(weir_promise_new_of(&duel_kind, &duel, weir_test_done, &duel));
+                duel.promise = weir_promise_ref(promise);
+                pthread_create(&thread, NULL, hold_and_end, &duel);
+                pthread_barrier_wait(&both);
+                CU_ASSERT_EQUAL(weir_task_run(promise), -EIO);
+                pthread_join(thread, NULL);
+                WEIR_TEST_CALLED(&duel.record, -EIO);
+                CU_ASSERT_EQUAL(duel.cancels, 0);
+                pthread_barrier_destroy(&both);
+        }
         weir_test_end();
 }
 
@@ -430,6 +468,7 @@ main(void)
                 WEIR_TEST(a_hold_behind_a_cancel_fails),
                 WEIR_TEST(a_shutdown_waits_for_what_is_held),
                 WEIR_TEST(a_hold_or_a_cancel_decides),
+                WEIR_TEST(a_hold_and_an_end_meet_the_start),
                 WEIR_TEST(only_its_own_kind_finds_what_it_has),
                 WEIR_TEST(a_kind_of_a_wrong_size_is_refused),
                 WEIR_TEST(a_plain_promise_can_be_held),
