@@ -104,14 +104,21 @@ print(struct text *text, const char *format, ...)
         text->used += (size_t)size;
 }
 
+/* With a number behind it, if an older one has the same name. */
 static void
-print_name(struct text *text, const char *name)
+print_name(struct text *text, const weir_sqlite *db)
 {
-        for (; *name; name++)
+        unsigned number = 1;
+
+        for (const char *name = db->config.name; *name; name++)
                 if (*name == '\n')
                         print(text, "\\n");
                 else
                         print(text, *name == '"' || *name == '\\' ? "\\%c" : "%c", *name);
+        for (const weir_sqlite *older = db->next; older; older = older->next)
+                number += strcmp(older->config.name, db->config.name) == 0;
+        if (number > 1)
+                print(text, "#%u", number);
 }
 
 static const struct figure {
@@ -170,7 +177,7 @@ print_all(struct text *text)
 
                         fill(db, &stats);
                         print(text, "%s{database=\"", figure->name);
-                        print_name(text, db->config.name);
+                        print_name(text, db);
                         print(text, "\"}");
                         print_value(text, &stats, figure);
                 }

@@ -336,7 +336,8 @@ struct weir_sqlite_stats {
 WEIR_API int weir_sqlite_stats(const weir_sqlite *db, struct weir_sqlite_stats *stats);
 
 /* Writes the figures of all databases that are open to a descriptor, in the text format of
- * weir_metrics_write.  Names begin with weir_sqlite_, and the label `database` has the name.
+ * weir_metrics_write.  Names begin with weir_sqlite_, and the label `database` has the name, with "#2" and
+ * so on behind it when several databases have the same one.
  *
  * Result:  0; what write(2) reports, when some of the text may have been written; -ENOMEM; -ECHILD in a forked
  *          child.

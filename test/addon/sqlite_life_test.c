@@ -412,6 +412,11 @@ dumps_and_metrics_tell_what_waits(void)
         CU_ASSERT_PTR_NOT_NULL(strstr(seen, "# TYPE weir_sqlite_commits_total counter\n"));
         CU_ASSERT_PTR_NOT_NULL(strstr(seen, "weir_sqlite_waiting_writes{database=\"the \\\"orders\\\"\"} 1\n"));
         CU_ASSERT_PTR_NOT_NULL(strstr(seen, "weir_sqlite_commits_total{database=\"the \\\"orders\\\"\"} 1\n"));
+        weir_sqlite *same = weir_sqlite_open(":memory:", &config);
+        look(weir_sqlite_metrics_write);
+        CU_ASSERT_PTR_NOT_NULL(strstr(seen, "weir_sqlite_waiting_writes{database=\"the \\\"orders\\\"\"} 1\n"));
+        CU_ASSERT_PTR_NOT_NULL(strstr(seen, "weir_sqlite_waiting_writes{database=\"the \\\"orders\\\"#2\"} 0\n"));
+        weir_sqlite_unref(same);
         steps = 2;
         weir_waitgroup_wait(group, WEIR_FOREVER);
         weir_waitgroup_free(group);
