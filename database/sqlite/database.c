@@ -481,7 +481,11 @@ weir_sqlite_open(const char *path, const struct weir_sqlite_config *config)
         weir_sqlite *db = path && *path ? calloc(1, sizeof *db) : NULL;
 
         pthread_once(&once, watch_forks);
-        int failed = !path || !*path ? -EINVAL : weir__sqlite_is_forked() ? -ECHILD : !db ? -ENOMEM : 0;
+        int failed = !path || !*path            ? -EINVAL
+                     : weir__sqlite_is_forked() ? -ECHILD
+                     : !sqlite3_threadsafe()    ? -ENOTSUP
+                     : !db                      ? -ENOMEM
+                                                : 0;
         if (!failed) {
                 pthread_mutex_init(&db->lock, NULL);
                 pthread_mutex_init(&db->opening, NULL);

@@ -67,6 +67,16 @@ begin(struct group *group, struct weir__sqlite_request *request)
         return false;
 }
 
+/* Constraints that are deferred are checked at the end of each write: at the COMMIT they would fail all. */
+static int
+check_deferred(weir_sqlite_connection *connection, struct weir__sqlite_request *request)
+{
+        int left = 0, most;
+
+        sqlite3_db_status(connection->handle, SQLITE_DBSTATUS_DEFERRED_FKS, &left, &most, 0);
+        return left ? weir__sqlite_fail(request, NULL, SQLITE_CONSTRAINT_FOREIGNKEY, "FOREIGN KEY constraint failed") : 0;
+}
+
 /* Runs one within the transaction.  0, and it is held; or the status with which it ends. */
 static int
 run(struct group *group, struct weir__sqlite_request *request)
@@ -83,6 +93,8 @@ run(struct group *group, struct weir__sqlite_request *request)
                                            : weir__sqlite_run_statement(connection, request);
         weir__sqlite_tidy(connection);
         connection->request = NULL;
+        if (!status)
+                status = check_deferred(connection, request);
         if (!status)
                 status = weir__sqlite_hold(request);
         if (is_rolled_back(group))
@@ -161,7 +173,7 @@ read_in_memory(weir_sqlite_connection *connection, struct weir__sqlite_request *
 static void
 run_alone(weir_sqlite_connection *connection, struct weir__sqlite_request *request)
 {
-        int status = weir__sqlite_hold(request);
+        int status = request->kind == WEIR__SQLITE_QUERY ? weir__sqlite_cause(request) : weir__sqlite_hold(request);
 
         connection->request = request;
         if (!status && request->kind != WEIR__SQLITE_ALONE) {

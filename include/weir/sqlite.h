@@ -103,7 +103,7 @@ struct weir_sqlite_config {
  *
  * Owner:   the caller has a reference.
  * Result:  NULL with errno EINVAL for a NULL or an empty path, and for a config of a wrong size or with an
- *          unknown value; ENOMEM; ECHILD in a forked child.
+ *          unknown value; ENOMEM; ENOTSUP: this SQLite was built without threads; ECHILD in a forked child.
  * Threads: any.  Never blocks.  It works before the runtime has started. */
 WEIR_API weir_sqlite *weir_sqlite_open(const char *path, const struct weir_sqlite_config *config);
 

@@ -155,6 +155,47 @@ a_rollback_by_a_statement_leaves_the_others(void)
         sqlite_end(db);
 }
 
+static int
+use_foreign_keys(weir_sqlite_connection *connection, void *context)
+{
+        (void)context;
+        return weir_sqlite_run(connection, "PRAGMA foreign_keys=ON; CREATE TABLE t(a INTEGER PRIMARY KEY);"
+                                           "CREATE TABLE child(a REFERENCES t(a) DEFERRABLE INITIALLY DEFERRED)");
+}
+
+static int
+insert_child_first(weir_sqlite_connection *connection, void *context)
+{
+        (void)context;
+        return weir_sqlite_run(connection, "INSERT INTO child VALUES (9); INSERT INTO t VALUES (9)");
+}
+
+static void
+a_deferred_constraint_fails_its_own_write_alone(void)
+{
+        struct weir_sqlite_config config = WEIR_SQLITE_CONFIG_DEFAULT;
+        _Atomic int statuses[4];
+        struct gate gate;
+
+        config.on_writer = use_foreign_keys;
+        db = sqlite_begin(&config);
+        weir_waitgroup *group = weir_waitgroup_new();
+        close_gate(&gate, group);
+        weir_task_start_waited(insert_new(1, &statuses[0]), group);
+        weir_task_start_waited(weir_sqlite_exec_new(db, "INSERT INTO child VALUES (5)", keep_status, (void *)&statuses[1]),
+                               group);
+        weir_task_start_waited(insert_new(2, &statuses[2]), group);
+        weir_task_start_waited(weir_sqlite_write_new(db, insert_child_first, NULL, NULL), group);
+        gate.is_open = true;
+        end_all(group);
+        CU_ASSERT_EQUAL(statuses[0], 0);
+        CU_ASSERT_EQUAL(statuses[1], -EPERM);
+        CU_ASSERT_EQUAL(statuses[2], 0);
+        CU_ASSERT_EQUAL(has(1) + has(2) + has(9), 3);
+        CU_ASSERT_EQUAL(sqlite_number(db, "SELECT count(*) FROM child"), 1);
+        sqlite_end(db);
+}
+
 static void
 alone_is_what_must_not_be_in_a_transaction(void)
 {
@@ -475,6 +516,7 @@ main(void)
                 WEIR_TEST(writes_that_wait_share_a_transaction_and_one_that_fails_is_undone_alone),
                 WEIR_TEST(a_group_has_a_size),
                 WEIR_TEST(a_rollback_by_a_statement_leaves_the_others),
+                WEIR_TEST(a_deferred_constraint_fails_its_own_write_alone),
                 WEIR_TEST(alone_is_what_must_not_be_in_a_transaction),
                 WEIR_TEST(a_function_writes_all_or_nothing),
                 WEIR_TEST(a_function_that_reads_sees_one_state),
