@@ -1,6 +1,7 @@
 /* database/sqlite/reader.c: queries, and functions that read.
  *
  * Threads: functions on the executor, each with a connection. */
+#include <weir/go.h>
 #include <weir/runtime.h>
 
 #include "database/sqlite/sqlite.h"
@@ -77,7 +78,7 @@ run(weir_sqlite_connection *connection, struct weir__sqlite_request *request)
 void
 weir__sqlite_read_some(weir_sqlite *db)
 {
-        struct weir__sqlite_request *request = weir__sqlite_take(db, &db->reads);
+        struct weir__sqlite_request *request = weir_go_cancelled() ? NULL : weir__sqlite_take(db, &db->reads);
         weir_nsec began = weir__sqlite_now();
         int status;
 
@@ -92,7 +93,8 @@ weir__sqlite_read_some(weir_sqlite *db)
         atomic_fetch_add(&db->busy, 1);
         do
                 run(connection, request);
-        while (weir__sqlite_now() - began < TIME_AT_ONCE && (request = weir__sqlite_take(db, &db->reads)));
+        while (weir__sqlite_now() - began < TIME_AT_ONCE && !weir_go_cancelled() &&
+               (request = weir__sqlite_take(db, &db->reads)));
         atomic_fetch_sub(&db->busy, 1);
         put_connection(connection);
 }

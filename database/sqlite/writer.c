@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <weir/go.h>
 #include <weir/runtime.h>
 
 #include "database/sqlite/sqlite.h"
@@ -197,6 +198,8 @@ next(struct group *group)
 {
         if (group->again.first)
                 return weir__sqlite_list_take(&group->again);
+        if (weir_go_cancelled())
+                return NULL; /* a shutdown ends those that wait */
         bool is_full = group->count >= group->db->config.group ||
                        (group->count > 0 && weir__sqlite_now() - group->since >= group->db->config.group_limit);
 
@@ -234,7 +237,7 @@ take_in(struct group *group, struct weir__sqlite_request *request)
 void
 weir__sqlite_write_some(weir_sqlite *db)
 {
-        struct weir__sqlite_request *request = weir__sqlite_take(db, &db->writes);
+        struct weir__sqlite_request *request = weir_go_cancelled() ? NULL : weir__sqlite_take(db, &db->writes);
         struct group group = {.db = db};
         weir_nsec began = weir__sqlite_now();
         int status;

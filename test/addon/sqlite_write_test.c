@@ -129,10 +129,13 @@ a_group_has_a_size(void)
 static void
 a_rollback_by_a_statement_leaves_the_others(void)
 {
+        struct weir_sqlite_config config = WEIR_SQLITE_CONFIG_DEFAULT;
         _Atomic int statuses[4];
         struct gate gate;
 
-        begin();
+        config.group_limit = WEIR_FOREVER; /* however long the gate is closed, all share its transaction */
+        db = sqlite_begin(&config);
+        sqlite_exec(db, "CREATE TABLE t(a INTEGER PRIMARY KEY)");
         sqlite_exec(db, "INSERT INTO t VALUES (1)");
         weir_waitgroup *group = weir_waitgroup_new();
         close_gate(&gate, group);
