@@ -16,7 +16,7 @@ enum weir__durable_kind {
         WEIR__DURABLE_SET,      /* name, topic, payload, cron, zone, policy, at, is_relative, keeps_same -> generation, ready */
         WEIR__DURABLE_CANCEL,   /* name -> is_done: pending with attempt 0, and deleted; generation */
         WEIR__DURABLE_EXTEND,   /* name, at, is_relative -> is_done, ready, the row; only if pending with attempt 0 */
-        WEIR__DURABLE_PUT_BACK, /* name -> is_done, ready; only if dead */
+        WEIR__DURABLE_PUT_BACK, /* name -> is_done, ready, the row; only if dead: a new generation */
         WEIR__DURABLE_FORGET,   /* name -> is_done, generation; only if dead */
         WEIR__DURABLE_GET,      /* name -> a row or none */
         WEIR__DURABLE_LIST,     /* prefix, behind, most, only_dead -> rows in the order of their names */

@@ -278,7 +278,9 @@ put_back(struct database *database, struct weir__durable_op *op)
                 return 0;
         op->is_earliest = true;
         info->state = WEIR_DURABLE_PENDING;
+        info->generation = ++database->sequence;
         info->attempt = 0;
+        info->token = 0;
         op->ready = info->ready = op->now;
         return weir__durable_op_add(op, info);
 }

@@ -308,7 +308,9 @@ put_back(struct weir__durable_sqlite_run *run, struct weir__durable_op *op)
         if (!op->is_done)
                 return 0;
         info->state = WEIR_DURABLE_PENDING;
+        info->generation = (uint64_t)++run->sequence;
         info->attempt = 0;
+        info->token = 0;
         op->ready = info->ready = run->now;
         failed = note_earliest(run, op, info->topic, info->ready);
         return failed ? failed : save(run, info);

@@ -170,7 +170,7 @@ WEIR_API weir_task *weir_durable_reset_new(weir_durable *store, const char *name
 WEIR_API weir_task *weir_durable_extend_new(weir_durable *store, const char *name, weir_nsec by, weir_task_fn *done,
                                             void *context);
 
-/* Makes a task that puts a dead timer back: it is due at once, with attempt 1.  weir_durable_forget_new
+/* Makes a task that puts a dead timer back: it is due at once, as a new generation.  weir_durable_forget_new
  * removes a dead timer instead.
  *
  * Owner, Threads: as for weir_durable_set_new.
