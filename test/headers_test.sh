@@ -24,6 +24,7 @@ compiles() {
 
 headers=$(cd "$source/include" && find weir -name '*.h' | sort)
 [ -n "$headers" ] || fail "no public header was found"
+addons=" $("$source/scripts/addons.sh" | cut -d' ' -f1 | tr '\n' ' ')" # each has its own header
 umbrella=$(echo '#include <weir/weir.h>' | "$cc" -M -x c -I "$source/include" -)
 for header in $headers; do
         compiles "$header" "$cc" c c11 || fail "$header does not compile alone as C11"
@@ -32,7 +33,8 @@ for header in $headers; do
         if "$cc" -M -x c -I "$source/include" "$source/include/$header" | grep -E 'openssl|http_parser|zlib|/ares'; then
                 fail "$header includes what only the library may see"
         fi
-        [[ $umbrella == *"/$header"* ]] || fail "weir/weir.h does not include $header"
+        name=${header#weir/}
+        [[ $addons == *" ${name%.h} "* || $umbrella == *"/$header"* ]] || fail "weir/weir.h does not include $header"
 done
 
 work=$(mktemp -d)

@@ -483,6 +483,40 @@ a_cancel_of_the_task_ends_it_at_once(void)
         end(store);
 }
 
+/* -- clocks -- */
+
+/* The clock of the engine: here it is the wall clock.  A node looks at it each ten seconds at least. */
+static void
+a_clock_that_is_set_forward_makes_timers_due(void)
+{
+        begin();
+        weir_durable *store = open_store();
+
+        listen(store);
+        CU_ASSERT(set(store, "a", HOUR, "x") == 0);
+        CU_ASSERT(weir_clock_set_wall(weir_wall_now() + 2 * HOUR) == 0);
+        weir_clock_advance(WEIR_SEC(10));
+        CU_ASSERT(got.count == 1);
+        end(store);
+}
+
+static void
+a_clock_that_is_set_back_makes_timers_late(void)
+{
+        begin();
+        weir_durable *store = open_store();
+
+        listen(store);
+        weir_clock_advance(2 * HOUR);
+        CU_ASSERT(set(store, "a", HOUR, "x") == 0);
+        CU_ASSERT(weir_clock_set_wall(weir_wall_now() - HOUR) == 0);
+        weir_clock_advance(2 * HOUR - 1);
+        CU_ASSERT(got.count == 0);
+        weir_clock_advance(1);
+        CU_ASSERT(got.count == 1);
+        end(store);
+}
+
 /* -- closing -- */
 
 static void
@@ -721,6 +755,8 @@ main(void)
                 WEIR_TEST(a_list_has_the_order_of_the_names_and_goes_on_behind_one),
                 WEIR_TEST(what_is_wrong_is_told),
                 WEIR_TEST(a_cancel_of_the_task_ends_it_at_once),
+                WEIR_TEST(a_clock_that_is_set_forward_makes_timers_due),
+                WEIR_TEST(a_clock_that_is_set_back_makes_timers_late),
                 WEIR_TEST(a_close_waits_for_handlers),
                 WEIR_TEST(a_close_puts_back_what_takes_too_long),
                 WEIR_TEST(a_shutdown_leaves_the_timers_of_its_handlers),
