@@ -317,7 +317,7 @@ struct weir_durable_stats {
         uint64_t lost;         /* deliveries whose lease was over or refused */
         uint64_t skipped;      /* due times of schedules that were missed */
         uint64_t looks;        /* how often it has looked for due timers */
-        uint64_t rings;        /* how often another node has woken it */
+        uint64_t rings;        /* how often it was woken by a set of another node; with SQLite also of its own */
         uint64_t running;      /* deliveries now */
 };
 
