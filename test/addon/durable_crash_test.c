@@ -256,6 +256,7 @@ struct child {
 static char directory[] = "/tmp/weir-durable-crash-XXXXXX";
 static char file[100];
 static int processes, minutes;
+static bool has_power_cuts; /* a killed node leaves what was synced, and nothing else: power_cut.c */
 static struct history history;
 static struct weir_test_random chance;
 
@@ -278,6 +279,8 @@ start(struct child *child, const char *mode)
         if (child->pid == 0) {
                 prctl(PR_SET_PDEATHSIG, SIGKILL);
                 fcntl(ends[1], F_SETFD, 0);
+                if (has_power_cuts)
+                        setenv("LD_PRELOAD", POWER_CUT, 1);
                 execl("/proc/self/exe", "node", "node", file, out, seed, lease, mode, NULL);
                 _exit(127);
         }
@@ -336,6 +339,43 @@ finish(struct child *child)
         return status;
 }
 
+/* Writes a copy of a file in its place; without one to copy the file is removed. */
+static void
+copy_file(const char *from, const char *to)
+{
+        FILE *in = fopen(from, "rb"), *out;
+        char block[65536];
+        size_t size;
+
+        unlink(to);
+        if (!in)
+                return;
+        out = fopen(to, "wb");
+        if (!out)
+                abort();
+        while ((size = fread(block, 1, sizeof block, in)) > 0)
+                if (fwrite(block, 1, size, out) != size)
+                        abort();
+        fclose(in);
+        fclose(out);
+}
+
+/* What a disk has after the power was cut: of each file what it was at its last sync. */
+static void
+cut_power(void)
+{
+        static const char *const suffixes[] = {"", "-wal"};
+        char path[200], synced[210];
+
+        for (size_t i = 0; i < sizeof suffixes / sizeof *suffixes; i++) {
+                snprintf(path, sizeof path, "%s%s", file, suffixes[i]);
+                snprintf(synced, sizeof synced, "%s.synced", path);
+                copy_file(synced, path);
+        }
+        snprintf(path, sizeof path, "%s-shm", file);
+        unlink(path);
+}
+
 static void
 end_of(struct child *child)
 {
@@ -343,6 +383,8 @@ end_of(struct child *child)
 
         kill(child->pid, SIGKILL);
         finish(child);
+        if (has_power_cuts)
+                cut_power();
         history_add(&history, (struct event){.at = now, .what = KILLED, .process = child->process, .name = -1});
 }
 
@@ -355,6 +397,7 @@ begin(int64_t lease)
                 abort();
         snprintf(file, sizeof file, "%s/%d.db", directory, number++);
         history = (struct history){.lease = lease};
+        has_power_cuts = false;
         chance.state = weir_test_seed();
 }
 
@@ -425,6 +468,15 @@ nothing_is_lost_when_the_only_node_is_killed(void)
         begin(WEIR_MSEC(500));
         torment(1, WEIR_MSEC(150), 0, WEIR_SEC(7));
         judge("one node");
+}
+
+static void
+nothing_is_lost_when_the_power_is_cut(void)
+{
+        begin(WEIR_MSEC(500));
+        has_power_cuts = !WEIR_TEST_SANITIZED; /* whose own library has to come first */
+        torment(1, WEIR_MSEC(150), 0, WEIR_SEC(5));
+        judge("power cuts");
 }
 
 static void
@@ -539,6 +591,7 @@ main(int argc, char **argv)
                 WEIR_TEST(the_judge_finds_broken_promises),
                 WEIR_TEST(a_node_that_was_stopped_finds_its_token_refused),
                 WEIR_TEST(nothing_is_lost_when_the_only_node_is_killed),
+                WEIR_TEST(nothing_is_lost_when_the_power_is_cut),
                 WEIR_TEST(several_nodes_keep_the_promises_when_they_are_killed),
                 WEIR_TEST(nodes_that_are_stopped_for_longer_than_a_lease_keep_the_promises),
         };

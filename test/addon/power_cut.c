@@ -1,0 +1,65 @@
+/* test/addon/power_cut.c: a library to preload, by which a test can cut the power of a process.
+ *
+ * Behind each sync of a file there is a copy of it, FILE.synced, which is what a disk has at least.  When the process was killed, the
+ * test puts the copies in place of the files: so all writes are lost that no sync has followed. */
+#include <dlfcn.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/sendfile.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+int fsync(int fd);
+int fdatasync(int fd);
+
+/* The copy appears as a whole. */
+static void
+copy(int fd)
+{
+        char link[40], path[PATH_MAX], synced[PATH_MAX + 10], fresh[PATH_MAX + 10];
+        struct stat status;
+        off_t offset = 0;
+
+        snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
+        ssize_t size = readlink(link, path, sizeof path - 1);
+        if (size < 0 || fstat(fd, &status) || !S_ISREG(status.st_mode))
+                return;
+        path[size] = '\0';
+        snprintf(synced, sizeof synced, "%s.synced", path);
+        snprintf(fresh, sizeof fresh, "%s.fresh", path);
+        int in = open(link, O_RDONLY | O_CLOEXEC), out = open(fresh, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+        while (in >= 0 && out >= 0 && offset < status.st_size)
+                if (sendfile(out, in, &offset, (size_t)(status.st_size - offset)) <= 0)
+                        break;
+        if (in >= 0)
+                close(in);
+        if (out >= 0)
+                close(out);
+        if (offset == status.st_size)
+                rename(fresh, synced);
+}
+
+static int
+sync_and_copy(const char *name, int fd)
+{
+        int (*real)(int) = (int (*)(int))dlsym(RTLD_NEXT, name);
+        int result = real(fd);
+
+        if (result == 0)
+                copy(fd);
+        return result;
+}
+
+int
+fsync(int fd)
+{
+        return sync_and_copy("fsync", fd);
+}
+
+int
+fdatasync(int fd)
+{
+        return sync_and_copy("fdatasync", fd);
+}
