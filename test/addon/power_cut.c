@@ -1,7 +1,7 @@
 /* test/addon/power_cut.c: a library to preload, by which a test can cut the power of a process.
  *
- * Behind each sync of a file there is a copy of it, FILE.synced, which is what a disk has at least.  When the process was killed, the
- * test puts the copies in place of the files: so all writes are lost that no sync has followed. */
+ * Behind each sync of a file there is a copy of it, FILE.synced, which is what a disk has at least.  When the process was
+ * killed, the test puts the copies in place of the files: so all writes are lost that no sync has followed. */
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <limits.h>
