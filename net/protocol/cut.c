@@ -32,7 +32,7 @@ struct weir__cut {
 
 /* -- the call -- */
 
-static __thread uint64_t *words; /* while a frame function runs on this thread: those of its session; else NULL */
+static _Thread_local uint64_t *words; /* while a frame function runs on this thread: those of its session; else NULL */
 
 uint64_t *
 weir_frame_words(void)
