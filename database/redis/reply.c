@@ -137,7 +137,7 @@ weir__redis_frames(const char *data, size_t size, uint64_t words[4], size_t most
                         break;
                 left += more - 1;
                 at = behind;
-                if (left > most)
+                if (left > most || at + left * LEAST_ELEMENT > most)
                         return -EMSGSIZE;
         }
         if (!left)
