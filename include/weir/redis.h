@@ -52,13 +52,15 @@ enum weir_redis_type {
 /* A reply.  A server that speaks RESP2 sends arrays in place of maps and sets, strings in place of doubles,
  * and integers in place of booleans. */
 struct weir_redis_reply {
-        enum weir_redis_type type;
-        size_t size; /* bytes of the text, or items */
+        enum weir_redis_type type; /* which of the others there are */
+        size_t size;               /* bytes of the text, or items */
+
+        /* One of these. */
         union {
-                int64_t integer;
-                double number;
-                const char *text; /* followed by a NUL that is not counted */
-                const struct weir_redis_reply *items;
+                int64_t integer;                      /* also of a boolean */
+                double number;                        /* of a double */
+                const char *text;                     /* followed by a NUL that is not counted */
+                const struct weir_redis_reply *items; /* of an array, a map, a set, a push */
         };
 };
 
@@ -117,7 +119,10 @@ struct weir_redis_config {
 };
 
 /* The initializer of a config. */
-#define WEIR_REDIS_CONFIG_DEFAULT {.size = sizeof(struct weir_redis_config)}
+#define WEIR_REDIS_CONFIG_DEFAULT                        \
+        {                                                \
+                .size = sizeof(struct weir_redis_config) \
+        }
 
 /* Makes a client.  It connects when there is something to send.  The address is one of
  *
@@ -311,12 +316,12 @@ enum weir_redis_message_kind {
 
 /* A message.  The receiver frees it by weir_redis_message_free. */
 struct weir_redis_message {
-        enum weir_redis_message_kind kind;
-        const char *channel; /* on which it was published, or that was subscribed; NULL: of LOST and REFUSED */
-        const char *pattern; /* which it matches; NULL: none */
-        const char *data;    /* its bytes, followed by a NUL that is not counted; NULL: none */
-        size_t size;         /* of them */
-        int status;          /* of LOST and REFUSED: a negative errno */
+        enum weir_redis_message_kind kind; /* what it is */
+        const char *channel;               /* on which it was published, or that was subscribed; NULL: of LOST and REFUSED */
+        const char *pattern;               /* which it matches; NULL: none */
+        const char *data;                  /* its bytes, followed by a NUL that is not counted; NULL: none */
+        size_t size;                       /* of them */
+        int status;                        /* of LOST and REFUSED: a negative errno */
 };
 
 /* What is done with a message when the channel is full. */
@@ -334,7 +339,10 @@ struct weir_redis_subscription_config {
 };
 
 /* The initializer of such a config. */
-#define WEIR_REDIS_SUBSCRIPTION_DEFAULT {.size = sizeof(struct weir_redis_subscription_config)}
+#define WEIR_REDIS_SUBSCRIPTION_DEFAULT                               \
+        {                                                             \
+                .size = sizeof(struct weir_redis_subscription_config) \
+        }
 
 /* Makes a subscription to nothing.  It connects at the first weir_redis_subscribe, and from then on again whenever
  * the connection is lost, until it is closed.  A connection on which nothing comes is probed each 20 seconds.
