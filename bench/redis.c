@@ -1,7 +1,7 @@
 /* bench/redis.c: what a command of Redis costs the client, with 64 of them under way.
  *
- * Each of 64 loops sends its next command when it has the reply to the last one.  The peers: hiredis with libevent, on one thread;
- * and redis-benchmark with 64 connections, without pipelining.  All talk to the same server, over TCP. */
+ * Each of 64 loops sends its next command when it has the reply to the last one.  The peers: hiredis with libevent, on one
+ * thread; and redis-benchmark with 64 connections, without pipelining.  All talk to the same server, over TCP. */
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>

@@ -92,6 +92,7 @@ probe_all() {
                         package chromium has_command chromium
                         package libcurl4-openssl-dev has_header curl/curl.h
                         package libhiredis-dev has_header hiredis/async.h
+                        package redis-server has_command redis-server
                         package libuv1-dev has_header uv.h
                         package libsqlite3-dev has_header sqlite3.h
                         package abigail-tools has_command abidiff

@@ -1,5 +1,5 @@
-/* database/redis/names.c: what is known of commands: which wait at the server, which only read, which change their connection, where
- * their keys are; and the slots of keys in a cluster. */
+/* database/redis/names.c: what is known of commands: which wait at the server, which only read, which change their connection,
+ * where their keys are; and the slots of keys in a cluster. */
 #include <ctype.h>
 #include <pthread.h>
 #include <stdlib.h>

@@ -4,9 +4,9 @@
  * reply to a command that was cancelled is thrown away when it comes, and those behind it stay in step.  A connection of its own
  * has none: a cancel closes it, which tells the server.
  *
- * A link is a connection that one owner has, and that is never made a second time: what was said on it, such as WATCH, is lost with
- * it.  So the greeting of a second connection is refused, and with it all that is to be sent.  Idle links that are as fresh wait in
- * a pool of the node. */
+ * A link is a connection that one owner has, and that is never made a second time: what was said on it, such as WATCH, is lost
+ * with it.  So the greeting of a second connection is refused, and with it all that is to be sent.  Idle links that are as
+ * fresh wait in a pool of the node. */
 #include <errno.h>
 #include <limits.h>
 #include <stdio.h>

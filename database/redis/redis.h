@@ -149,8 +149,8 @@ struct weir__redis_link *weir__redis_link_take(struct weir__redis_node *node); /
 void weir__redis_link_give(struct weir__redis_link *link); /* back to the pool: its state is that of a fresh one */
 void weir__redis_link_drop(struct weir__redis_link *link); /* closes it; accepts NULL */
 
-/* -- topology.c: which servers there are, and which of them a command goes to.  Nodes are never taken away, so a node is there as long
- * as its weir_redis. -- */
+/* -- topology.c: which servers there are, and which of them a command goes to.  Nodes are never taken away, so a node is there
+ * as long as its weir_redis. -- */
 
 #define WEIR__REDIS_SLOTS 16384
 #define WEIR__REDIS_NODES 1024 /* at most */
@@ -235,7 +235,8 @@ weir_task *weir__redis_exec_new(weir_redis *redis, weir_redis_session *session, 
 int weir__redis_command_send(struct weir__redis_command *command); /* 0 or a negative errno */
 void weir__redis_command_fail(struct weir__redis_command *command, int status);
 
-/* The tree of the last of several replies; if that is an error, `problem` gets the first of all.  Result: 0 or a negative errno. */
+/* The tree of the last of several replies; if that is an error, `problem` gets the first of all.  Result: 0 or a negative
+ * errno. */
 int weir__redis_exec_read(const char *data, size_t size, unsigned replies, struct weir__redis_command *command);
 
 struct weir_redis_session {
@@ -269,8 +270,8 @@ struct weir__redis_node *weir__redis_any(struct weir__redis_topology *topology, 
 /* The node does not answer as it should: it may be another's turn. */
 void weir__redis_doubt(weir_redis *redis, struct weir__redis_node *node);
 
-/* "MOVED 7 127.0.0.1:7001" or "ASK ..." of that node.  Result: whom it names, `*is_moved`: for good; NULL: it is no such error, or
- * there is no memory. */
+/* "MOVED 7 127.0.0.1:7001" or "ASK ..." of that node.  Result: whom it names, `*is_moved`: for good; NULL: it is no such error,
+ * or there is no memory. */
 struct weir__redis_node *weir__redis_redirect(weir_redis *redis, const struct weir__redis_node *from, const char *text,
                                               bool *is_moved);
 

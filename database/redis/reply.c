@@ -3,7 +3,8 @@
  *     element:  a type byte, a line, CR LF; for bytes of a length these, and CR LF; for an aggregate its elements
  *
  * The end of a reply needs no stack: it is where as many elements have ended as are announced.  The tree needs one, of a bounded
- * depth.  Elements of an aggregate lie side by side.  Texts lie in a copy of the reply, each followed by a NUL where its CR was. */
+ * depth.  Elements of an aggregate lie side by side.  Texts lie in a copy of the reply, each followed by a NUL where its CR
+ * was. */
 #include "database/redis/reply.h"
 
 #include <errno.h>

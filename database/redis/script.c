@@ -1,4 +1,5 @@
-/* database/redis/script.c: scripts.  A script is called by its SHA-1; to a server that does not know it, it is sent as a whole. */
+/* database/redis/script.c: scripts.  A script is called by its SHA-1; to a server that does not know it, it is sent as a whole.
+ * */
 #include <endian.h>
 #include <errno.h>
 #include <stdio.h>

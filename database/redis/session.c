@@ -1,7 +1,8 @@
-/* database/redis/session.c: a connection that the program has for itself, whose commands go out one after another; and transactions.
+/* database/redis/session.c: a connection that the program has for itself, whose commands go out one after another; and
+ * transactions.
  *
- * A transaction is MULTI, commands and EXEC as one message, whose replies are one message, too.  So the connection cannot break in
- * between, and a transaction is one request of weir/protocol.h. */
+ * A transaction is MULTI, commands and EXEC as one message, whose replies are one message, too.  So the connection cannot break
+ * in between, and a transaction is one request of weir/protocol.h. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -55,13 +55,12 @@ struct weir_redis_reply {
         enum weir_redis_type type; /* which of the others there are */
         size_t size;               /* bytes of the text, or items */
 
-        /* One of these. */
         union {
                 int64_t integer;                      /* also of a boolean */
                 double number;                        /* of a double */
                 const char *text;                     /* followed by a NUL that is not counted */
                 const struct weir_redis_reply *items; /* of an array, a map, a set, a push */
-        };
+        };                                            /* what the type says */
 };
 
 /* An item of an array, a map, a set or a push; and the value of a key, which is text, in a map, or in an array

@@ -237,11 +237,11 @@ sentinels_name_the_master(void)
         snprintf(more, sizeof more, "replicaof 127.0.0.1 %d\nrepl-diskless-sync-delay 0\n", master.port);
         redis_start(&replica, more);
         WEIR_TEST_EVENTUALLY(strstr(redis_say(replica.port, "INFO replication"), "master_link_status:up"));
-        redis_configure(
-                &sentinel,
-                "sentinel monitor mine 127.0.0.1 %d 1\nsentinel down-after-milliseconds mine 200\nsentinel failover-timeout mine 2000\n",
-                master.port);
-        redis_begin(&sentinel, "redis-sentinel");
+        redis_configure(&sentinel,
+                        "sentinel monitor mine 127.0.0.1 %d 1\nsentinel down-after-milliseconds mine 200\n"
+                        "sentinel failover-timeout mine 2000\n",
+                        master.port);
+        redis_begin(&sentinel, "--sentinel");
         WEIR_TEST_EVENTUALLY(strstr(redis_say(sentinel.port, "SENTINEL REPLICAS mine"), "slave"));
 
         struct weir_redis_config config = WEIR_REDIS_CONFIG_DEFAULT;

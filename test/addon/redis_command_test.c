@@ -1,4 +1,5 @@
-/* test/addon/redis_command_test.c: commands to a real server: replies, errors, accounts, databases, and what comes after a cancel. */
+/* test/addon/redis_command_test.c: commands to a real server: replies, errors, accounts, databases, and what comes after a
+ * cancel. */
 #include "test/addon/redis_fixture.h"
 
 #include <pthread.h>

@@ -1,5 +1,5 @@
-/* test/addon/redis_memory_test.c: each allocation of a worker is refused once, and then all after it: what was asked for ends, with
- * -ENOMEM or as ever; nothing is lost; and the next command is answered. */
+/* test/addon/redis_memory_test.c: each allocation of a worker is refused once, and then all after it: what was asked for ends,
+ * with -ENOMEM or as ever; nothing is lost; and the next command is answered. */
 #include "test/memory_faults.h"
 
 #include "test/addon/redis_fixture.h"

@@ -1,4 +1,5 @@
-/* test/addon/redis_reply_test.c: the bytes of replies: where one ends, whatever pieces it comes in, and the tree that it makes. */
+/* test/addon/redis_reply_test.c: the bytes of replies: where one ends, whatever pieces it comes in, and the tree that it makes.
+ * */
 #include "database/redis/reply.h"
 #include "test/support.h"
 

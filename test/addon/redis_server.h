@@ -1,5 +1,5 @@
-/* test/addon/redis_server.h: a redis-server of the test, on a free port, with its data in a directory of its own.  It ends with the
- * test, also when that is killed. */
+/* test/addon/redis_server.h: a redis-server of the test, on a free port, with its data in a directory of its own.  It ends with
+ * the test, also when that is killed. */
 #ifndef WEIR_TEST_REDIS_SERVER_H
 #define WEIR_TEST_REDIS_SERVER_H
 
@@ -96,8 +96,7 @@ redis_begin(struct redis_server *server, const char *program)
                 dup2(null, 0);
                 dup2(null, 1);
                 dup2(null, 2);
-                execlp(program, program, config, strcmp(program, "redis-sentinel") == 0 ? "--sentinel" : (char *)NULL,
-                       (char *)NULL);
+                execlp("redis-server", "redis-server", config, option, (char *)NULL);
                 _exit(127);
         }
 }
@@ -106,7 +105,7 @@ redis_begin(struct redis_server *server, const char *program)
 static inline void
 redis_restart(struct redis_server *server)
 {
-        redis_begin(server, "redis-server");
+        redis_begin(server, NULL);
         WEIR_TEST_EVENTUALLY(server->port ? redis_dial(server->port) >= 0 : access(server->path, R_OK) == 0);
 }
 
@@ -137,7 +136,7 @@ static inline void
 redis_start(struct redis_server *server, const char *more)
 {
         redis_configure(server, "%s", more);
-        redis_begin(server, "redis-server");
+        redis_begin(server, NULL);
         for (int64_t began = weir_test_now();;) {
                 int fd = redis_dial(server->port);
 

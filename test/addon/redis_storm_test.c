@@ -1,4 +1,5 @@
-/* test/addon/redis_storm_test.c: many threads, cancels at every moment, and a server that is killed and started again in the middle.
+/* test/addon/redis_storm_test.c: many threads, cancels at every moment, and a server that is killed and started again in the
+ * middle.
  *
  * Each command has its own number in it, so a reply that goes to another one is found. */
 #include "test/addon/redis_fixture.h"
