@@ -83,7 +83,7 @@ redis_say(int port, const char *line)
 }
 
 static inline void
-redis_begin(struct redis_server *server, const char *program)
+redis_begin(struct redis_server *server, const char *option)
 {
         char config[128];
 
