@@ -31,7 +31,8 @@ make(const struct weir__redis_order *order, size_t size, int fault, struct weir_
         *made = command;
         if (!command)
                 return NULL;
-        memset(command, 0, offsetof(struct weir__redis_command, room));
+        memset(command, 0, offsetof(struct weir__redis_command, problem));
+        *command->problem = '\0';
         command->fault = fault;
         command->redis = weir_redis_ref(order->redis);
         command->script = weir_redis_script_ref(order->script);
@@ -41,9 +42,26 @@ make(const struct weir__redis_order *order, size_t size, int fault, struct weir_
         return weir_promise_new_of(&weir__redis_kind, command, done, context);
 }
 
+#define FEW 16
+
+/* The same order with the sizes of its texts, which are counted once. */
+static weir_task *
+measure_and_make(const struct weir__redis_order *order, weir_task_fn *done, void *context)
+{
+        struct weir__redis_order measured = *order;
+        size_t sizes[FEW];
+
+        for (size_t i = 0; i < order->count; i++)
+                sizes[i] = strlen(order->arguments[i]);
+        measured.sizes = sizes;
+        return weir__redis_command_new(&measured, done, context);
+}
+
 weir_task *
 weir__redis_command_new(const struct weir__redis_order *order, weir_task_fn *done, void *context)
 {
+        if (!order->sizes && order->count && order->count <= FEW && !order->fault)
+                return measure_and_make(order, done, context);
         unsigned traits = order->count && !order->fault ? weir__redis_traits(order->count, order->arguments, order->sizes) : 0;
         size_t size = order->fault ? 0 : weir__redis_encoded_size(order->count, order->arguments, order->sizes);
         struct weir__redis_command *command;
@@ -200,34 +218,30 @@ weir_redis_problem(const weir_task *task)
 
 /* -- bytes -- */
 
-static size_t
+static inline size_t
 digits_of(size_t value)
 {
         size_t digits = 1;
 
-        while (value >= 10) {
-                value /= 10;
+        for (; value >= 10; value /= 10)
                 digits++;
-        }
         return digits;
 }
 
-static char *
+static inline char *
 write_head(char *out, char type, size_t value)
 {
         size_t digits = digits_of(value);
 
         *out++ = type;
-        for (size_t at = digits; at--; value /= 10)
-                out[at] = (char)('0' + value % 10);
-        memcpy(out + digits, "\r\n", 2);
+        if (digits == 1)
+                *out = (char)('0' + value);
+        else
+                for (size_t at = digits; at--; value /= 10)
+                        out[at] = (char)('0' + value % 10);
+        out[digits] = '\r';
+        out[digits + 1] = '\n';
         return out + digits + 2;
-}
-
-static size_t
-size_of(const char *const *arguments, const size_t *sizes, size_t index)
-{
-        return sizes ? sizes[index] : strlen(arguments[index]);
 }
 
 size_t
@@ -236,7 +250,7 @@ weir__redis_encoded_size(size_t count, const char *const *arguments, const size_
         size_t whole = 3 + digits_of(count);
 
         for (size_t i = 0; i < count; i++) {
-                size_t size = size_of(arguments, sizes, i);
+                size_t size = sizes ? sizes[i] : strlen(arguments[i]);
 
                 whole += 5 + digits_of(size) + size;
         }
@@ -248,12 +262,13 @@ weir__redis_encode(char *out, size_t count, const char *const *arguments, const 
 {
         out = write_head(out, '*', count);
         for (size_t i = 0; i < count; i++) {
-                size_t size = size_of(arguments, sizes, i);
+                size_t size = sizes ? sizes[i] : strlen(arguments[i]);
 
                 out = write_head(out, '$', size);
                 if (size)
                         memcpy(out, arguments[i], size);
-                memcpy(out + size, "\r\n", 2);
+                out[size] = '\r';
+                out[size + 1] = '\n';
                 out += size + 2;
         }
 }

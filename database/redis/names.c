@@ -171,14 +171,24 @@ static const struct weir__redis_name unknown = {"", 0, 1};
 #define SLOTS 512
 static uint8_t slots[SLOTS]; /* the index of the name, and 1; 0: none */
 
-static unsigned
+/* Without the case of letters. */
+static inline unsigned
 hash(const char *text, size_t size)
 {
-        unsigned value = (unsigned)size;
+        unsigned first = (unsigned char)text[0] & 0xdf, last = (unsigned char)text[size - 1] & 0xdf,
+                 middle = (unsigned char)text[size / 2] & 0xdf;
 
+        return (first * 31 + middle * 7 + last * 57 + (unsigned)size * 101) % SLOTS;
+}
+
+/* Whether the text is that name, in whatever case. */
+static inline bool
+is_name(const char *name, const char *text, size_t size)
+{
         for (size_t i = 0; i < size; i++)
-                value = value * 31 + ((unsigned char)text[i] & 0xdfu); /* without the case of letters */
-        return (value ^ value >> 9) % SLOTS;
+                if (name[i] != text[i] && name[i] != (text[i] >= 'a' && text[i] <= 'z' ? text[i] - 32 : 0))
+                        return false;
+        return !name[size];
 }
 
 static void
@@ -205,7 +215,7 @@ weir__redis_name_of(const char *text, size_t size)
         for (unsigned slot = hash(text, size); slots[slot]; slot = (slot + 1) % SLOTS) {
                 const struct weir__redis_name *name = &names[slots[slot] - 1];
 
-                if (strncasecmp(name->name, text, size) == 0 && !name->name[size])
+                if (is_name(name->name, text, size))
                         return name;
         }
         return &unknown;

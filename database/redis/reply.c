@@ -56,7 +56,7 @@ find_line_end(const char *data, size_t from, size_t size)
         return NULL;
 }
 
-static bool
+static inline bool
 is_line_end(const char *at)
 {
         return at[0] == '\r' && at[1] == '\n';
@@ -85,6 +85,32 @@ shape_of(char type)
         case '|': return ATTRIBUTES;
         default: return NO_SHAPE;
         }
+}
+
+/* -- the most common reply -- */
+
+/* If the bytes begin with a string that is whole, its size, and where its text is.  0: they do not, or it must be looked at closely. */
+static size_t
+read_string(const char *data, size_t size, size_t *text, size_t *text_size)
+{
+        size_t at = 1, count = 0;
+
+        if (*data != '$' || size < 5)
+                return 0;
+        for (; at < 9 && at < size; at++) {
+                unsigned digit = (unsigned char)data[at] - '0';
+
+                if (digit > 9)
+                        break;
+                count = count * 10 + digit;
+        }
+        if (at == 1 || (data[1] == '0' && at > 2) || at + 1 >= size || !is_line_end(data + at))
+                return 0;
+        if (count > size - at - 2 || size - at - 2 - count < 2 || !is_line_end(data + at + 2 + count))
+                return 0;
+        *text = at + 2;
+        *text_size = count;
+        return at + 4 + count;
 }
 
 /* -- where a reply ends -- */
@@ -123,8 +149,8 @@ read_element(const char *data, size_t at, size_t scanned, size_t size, size_t mo
 }
 
 /* words: where the next element begins; how many are to come; up to where there is no end of its line; whether it has begun. */
-ssize_t
-weir__redis_frames(const char *data, size_t size, uint64_t words[4], size_t most, unsigned replies)
+static ssize_t
+find_end(const char *data, size_t size, uint64_t words[4], size_t most, unsigned replies)
 {
         size_t at = (size_t)words[0], behind = 0, scanned = (size_t)words[2];
         uint64_t left = words[3] ? words[1] : replies, more = 0;
@@ -154,9 +180,17 @@ weir__redis_frames(const char *data, size_t size, uint64_t words[4], size_t most
 }
 
 ssize_t
+weir__redis_frames(const char *data, size_t size, uint64_t words[4], size_t most, unsigned replies)
+{
+        return find_end(data, size, words, most, replies);
+}
+
+ssize_t
 weir__redis_frame(const char *data, size_t size, uint64_t words[4], size_t most)
 {
-        return weir__redis_frames(data, size, words, most, 1);
+        size_t text, text_size, whole = words[3] ? 0 : read_string(data, size, &text, &text_size);
+
+        return whole && whole <= most ? (ssize_t)whole : find_end(data, size, words, most, 1);
 }
 
 /* -- the tree -- */
@@ -351,8 +385,8 @@ fill_all(struct builder *build, struct weir_redis_reply *root)
         }
 }
 
-int
-weir__redis_build(const char *data, size_t size, void *room, size_t room_size, struct weir__redis_tree *tree)
+static int
+build_tree(const char *data, size_t size, void *room, size_t room_size, struct weir__redis_tree *tree)
 {
         size_t nodes = shape_of(*data) < ITEMS ? 1 : count_nodes(data, size),
                need = nodes * sizeof(struct weir_redis_reply) + size;
@@ -375,4 +409,21 @@ weir__redis_build(const char *data, size_t size, void *room, size_t room_size, s
                 *tree = (struct weir__redis_tree){0};
         }
         return failed;
+}
+
+int
+weir__redis_build(const char *data, size_t size, void *room, size_t room_size, struct weir__redis_tree *tree)
+{
+        size_t at, text_size, whole = read_string(data, size, &at, &text_size);
+
+        if (!whole || whole != size || sizeof(struct weir_redis_reply) + text_size >= room_size)
+                return build_tree(data, size, room, room_size, tree);
+        struct weir_redis_reply *root = room;
+        char *text = (char *)(root + 1);
+        memcpy(text, data + at, text_size);
+        text[text_size] = '\0';
+        set_text(root, WEIR_REDIS_STRING, text, text_size);
+        tree->root = root;
+        tree->memory = NULL;
+        return 0;
 }

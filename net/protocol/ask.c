@@ -52,7 +52,8 @@ release(struct weir_task *task, bool is_discarded)
         struct weir__ask *ask = (struct weir__ask *)task;
 
         (void)is_discarded;
-        free(ask->reply);
+        if (ask->reply)
+                weir__free(ask->reply, ask->body.size + 1);
         if (ask->packed)
                 weir__free(ask->packed, ask->size);
         weir_endpoint_unref(ask->endpoint);

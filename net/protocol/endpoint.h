@@ -40,7 +40,7 @@ struct weir__ask {
         struct weir__lane *lane;        /* on which it has a place; or NULL */
         struct weir__place place;
         struct weir__outgoing outgoing; /* in the output while its link is used */
-        char *reply;                    /* malloc; or NULL */
+        char *reply;                    /* with a NUL behind the body; or NULL */
         struct weir__part body;
 };
 

@@ -321,7 +321,7 @@ receive(struct weir_session *session, const char *data, size_t size, uint64_t id
         if (failed)
                 return failed;
         ask->body = weir__frame_body(session->protocol, size);
-        ask->reply = malloc(ask->body.size + 1);
+        ask->reply = weir__alloc(ask->body.size + 1);
         leave_place(lane, place);
         if (ask->reply) {
                 memcpy(ask->reply, data + ask->body.at, ask->body.size);
