@@ -59,9 +59,10 @@ static void
 send_next(void)
 {
         const char *arguments[3] = {shape_now->first, shape_now->second, value};
+        const size_t sizes[3] = {3, 16, 100};
 
         if (atomic_fetch_add_explicit(&started, 1, memory_order_relaxed) < count)
-                weir_task_start(weir_redis_command_new(redis, shape_now->is_set ? 3 : 2, arguments, NULL, on_reply, NULL));
+                weir_task_start(weir_redis_command_new(redis, shape_now->is_set ? 3 : 2, arguments, sizes, on_reply, NULL));
 }
 
 static void
@@ -109,7 +110,7 @@ static void
 send_hiredis(void)
 {
         const char *arguments[3] = {shape_now->first, shape_now->second, value};
-        size_t sizes[3] = {3, strlen(shape_now->second), 100};
+        size_t sizes[3] = {3, 16, 100};
 
         if (atomic_fetch_add_explicit(&started, 1, memory_order_relaxed) < count)
                 redisAsyncCommandArgv(hiredis, on_hiredis, NULL, shape_now->is_set ? 3 : 2, arguments, sizes);

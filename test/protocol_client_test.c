@@ -1,4 +1,7 @@
 /* test/protocol_client_test.c: the client's side of own protocols: endpoints, their connections and requests. */
+#include <arpa/inet.h>
+#include <linux/tcp.h>
+
 #include "test/protocol_fixture.h"
 
 #define MOST 64
@@ -363,6 +366,74 @@ a_function_matches_and_tells_pushes(void)
         ANSWERED(&asked[0], "a");
         close(peer);
         weir_test_pass(0);
+        end();
+}
+
+/* -- what goes out together -- */
+
+/* How many segments with data have come: on the loopback network each write of some bytes is one. */
+static unsigned
+segments_of(int peer)
+{
+        struct tcp_info info;
+        socklen_t size = sizeof info;
+
+        CU_ASSERT_EQUAL(getsockopt(peer, IPPROTO_TCP, TCP_INFO, &info, &size), 0);
+        return info.tcpi_data_segs_in;
+}
+
+#define STARTS 4
+
+static struct asked together[STARTS];
+
+/* Two ask at once, and two some turns of the poller later. */
+static void
+start_together(weir_task *task, void *context)
+{
+        (void)task;
+        (void)context;
+        for (unsigned i = 0; i < STARTS; i++) {
+                together[i] = (struct asked){.series = weir_series_new(NULL, NULL)};
+                for (unsigned turns = 0; turns < i / 2; turns++)
+                        weir_series_push(together[i].series, weir_empty_new(NULL, NULL));
+                weir_series_push(together[i].series, weir_test_recorded(weir_ask_new(endpoint, "x", 1, see, &together[i])));
+                CU_ASSERT_EQUAL(weir_series_start(together[i].series), 0);
+        }
+}
+
+static void
+requests_of_some_turns_are_one_write(void)
+{
+        struct sockaddr_in name = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+        socklen_t size = sizeof name;
+        struct asked first;
+        char address[32], seen[16];
+
+        begin(&piped);
+        int server = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+        CU_ASSERT_EQUAL_FATAL(bind(server, (struct sockaddr *)&name, size) + listen(server, 1), 0);
+        getsockname(server, (struct sockaddr *)&name, &size);
+        snprintf(address, sizeof address, "127.0.0.1:%d", ntohs(name.sin_port));
+        weir_endpoint_unref(endpoint);
+        endpoint = weir_endpoint_new(address, &piped);
+        ask(&first, "x");
+        int peer = accept4(server, NULL, NULL, SOCK_CLOEXEC);
+        CU_ASSERT_EQUAL(recv(peer, seen, sizeof seen, 0), 2);
+        answer(peer, "y\n");
+        ANSWERED(&first, "y");
+        unsigned before = segments_of(peer);
+        weir_task_start(weir_empty_new(start_together, NULL));
+        weir_test_pass(0);
+        CU_ASSERT_EQUAL(recv(peer, seen, sizeof seen, MSG_WAITALL | MSG_DONTWAIT), 2 * STARTS);
+        CU_ASSERT_EQUAL(segments_of(peer), before + 1);
+        answer(peer, "a\nb\nc\nd\n");
+        for (unsigned i = 0; i < STARTS; i++)
+                WEIR_TEST_CALLED(&together[i].record, 0);
+        close(peer);
+        close(server);
+        weir_test_pass(0);
+        WEIR_TEST_EVENTUALLY((weir_test_pass(0), weir_endpoint_connections(endpoint) == 0));
+        fds_before = weir_test_entries_of("/proc/self/fd"); /* with what connects of TCP need */
         end();
 }
 
@@ -1222,6 +1293,7 @@ main(void)
                 WEIR_TEST(replies_come_in_the_order_of_a_pipeline),
                 WEIR_TEST(numbers_match_replies_in_any_order),
                 WEIR_TEST(a_function_matches_and_tells_pushes),
+                WEIR_TEST(requests_of_some_turns_are_one_write),
                 WEIR_TEST(a_connection_on_which_a_push_is_handled_is_not_idle),
                 WEIR_TEST(the_last_reference_waits_for_the_reply_to_a_push),
                 WEIR_TEST(a_cancel_waits_for_the_reply_to_a_push),
