@@ -78,8 +78,9 @@ weir__pq_describe(const void *own, char *out, size_t room)
         const weir_pq *pool = query->where ? query->where->pool : NULL;
 
         if (pool)
-                snprintf(out, room, "(pool %s, %u busy, %u wait)", pool->name,
-                         atomic_load_explicit(&pool->busy_now, memory_order_relaxed),
+                snprintf(out, room, "%s (pool %s, %u busy, %u wait)",
+                         atomic_load_explicit(&query->is_sent, memory_order_relaxed) ? "at the server" : "for a connection",
+                         pool->name, atomic_load_explicit(&pool->busy_now, memory_order_relaxed),
                          atomic_load_explicit(&pool->waiting_now, memory_order_relaxed));
 }
 
@@ -161,6 +162,7 @@ assign(struct weir__pq_query *query, struct weir__pq_link *link)
         weir_pq *pool = query->where->pool;
 
         query->state = WEIR__PQ_SENT;
+        atomic_store_explicit(&query->is_sent, true, memory_order_relaxed);
         query->link = weir__pq_link_ref(link);
         link->is_alone = query->kind != WEIR__PQ_STATEMENT || link->holder;
         link->in_flight++;
@@ -272,6 +274,7 @@ weir__pq_requeue(struct weir__pq_query *query, struct weir__pq_after *after)
                 weir__pq_over(query, -ECONNRESET, "the connection of the transaction broke", after);
         } else {
                 query->state = WEIR__PQ_WAITING;
+                atomic_store_explicit(&query->is_sent, false, memory_order_relaxed);
                 enqueue_first(&pool->waiting, query);
                 weir__pq_after_make_links(after, pool);
         }

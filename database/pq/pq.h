@@ -93,6 +93,7 @@ struct weir__pq_query {
         struct weir__pq_query *next, *previous; /* in a list of those that wait; behind OVER in a struct weir__pq_after */
         weir_nsec began, deadline;
         bool is_given_up; /* by a cancel or a limit */
+        _Atomic bool is_sent; /* as `state`, for dumps, which take no lock */
 
         /* Guarded by the lock of its link. */
         struct weir__pq_query *behind; /* in the queue of the link */
@@ -122,7 +123,7 @@ int weir__pq_int_of(const char *value, size_t size, bool is_binary, int64_t *ret
 /* Notes that it is over with that status.  The text is copied; NULL: none.  Under any lock, or none. */
 void weir__pq_over(struct weir__pq_query *query, int status, const char *problem, struct weir__pq_after *after);
 
-/* Writes what a query waits for: "(pool orders, 10 busy, 3 wait)". */
+/* Writes what a query waits for: "for a connection (pool orders, 10 busy, 3 wait)". */
 void weir__pq_describe(const void *query, char *out, size_t room);
 
 /* -- pools -- */

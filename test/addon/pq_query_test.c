@@ -564,6 +564,51 @@ no_more_statements_are_kept_than_allowed(void)
         weir_test_end();
 }
 
+/* -- dumps -- */
+
+static const char *
+dump(void)
+{
+        static char text[65536];
+        int ends[2];
+
+        CU_ASSERT_EQUAL_FATAL(pipe2(ends, O_CLOEXEC), 0);
+        CU_ASSERT_EQUAL(weir_debug_dump(ends[1]), 0);
+        close(ends[1]);
+        ssize_t size = read(ends[0], text, sizeof text - 1);
+        text[size > 0 ? size : 0] = '\0';
+        close(ends[0]);
+        return text;
+}
+
+static void
+a_dump_says_what_queries_wait_for(void)
+{
+        struct seen running = fresh(), waiting = fresh();
+
+        weir_test_begin_real(2);
+        weir_pq *pool = pool_of(1);
+        weir_series *series = weir_series_ref(weir_series_new(NULL, NULL)),
+                    *second = weir_series_ref(weir_series_new(NULL, NULL));
+        weir_series_push(series, weir_pq_query_new(pool, "SELECT pg_sleep(605)", see, &running));
+        weir_series_push(second, weir_pq_query_new(pool, "SELECT name FROM people", see, &waiting));
+        weir_series_start(series);
+        WEIR_TEST_EVENTUALLY(stats_of(pool).busy == 1);
+        weir_series_start(second);
+        WEIR_TEST_EVENTUALLY(stats_of(pool).waiting == 1);
+        const char *text = dump();
+        CU_ASSERT_PTR_NOT_NULL(strstr(text, "\"SELECT pg_sleep(605)\" pending: at the server (pool test, 1 busy, 1 wait)"));
+        CU_ASSERT_PTR_NOT_NULL(strstr(text, "\"SELECT name FROM people\" pending: for a connection (pool test, 1 busy, 1 wait)"));
+        weir_series_cancel(second);
+        weir_series_cancel(series);
+        weir_test_latch_wait(&running.latch);
+        weir_test_latch_wait(&waiting.latch);
+        weir_series_unref(series);
+        weir_series_unref(second);
+        weir_pq_unref(pool);
+        weir_test_end();
+}
+
 int
 main(void)
 {
@@ -589,6 +634,7 @@ main(void)
                 WEIR_TEST(statements_are_prepared_once),
                 WEIR_TEST(statements_that_the_server_has_forgotten_are_prepared_anew),
                 WEIR_TEST(no_more_statements_are_kept_than_allowed),
+                WEIR_TEST(a_dump_says_what_queries_wait_for),
         };
 
         return server_main("pq_query", tests, sizeof tests / sizeof *tests);
