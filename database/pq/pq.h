@@ -72,6 +72,8 @@ struct weir__pq_outcome {
         char *problem;    /* or NULL */
 };
 
+#define WEIR__PQ_FEW 4 /* parameters for which a query has room in itself */
+
 struct weir__pq_query {
         /* Constant from the start on. */
         weir_task *task;
@@ -79,11 +81,16 @@ struct weir__pq_query {
         enum weir__pq_kind kind;
         bool is_prepared, is_binary;
         int fault; /* a setter has failed */
-        char *sql;
+        const char *sql; /* behind this struct; NULL: none */
         int count, room; /* of the parameters */
-        char **values;
+        char **values;   /* these are `few` as long as there is room in it */
         Oid *types;
         int *sizes, *formats;
+        struct {
+                char *values[WEIR__PQ_FEW];
+                Oid types[WEIR__PQ_FEW];
+                int sizes[WEIR__PQ_FEW], formats[WEIR__PQ_FEW];
+        } few;
         weir_nsec limit;
         weir_channel *rows, *input; /* references; NULL: none */
 

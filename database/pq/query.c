@@ -53,14 +53,15 @@ free_query(void *own)
         weir_channel_unref(query->input);
         for (int i = 0; i < query->count; i++)
                 free(query->values[i]);
-        free(query->values);
-        free(query->types);
-        free(query->sizes);
-        free(query->formats);
+        if (query->values != query->few.values) {
+                free(query->values);
+                free(query->types);
+                free(query->sizes);
+                free(query->formats);
+        }
         PQclear(query->outcome.result);
         free(query->outcome.problem);
         free(query->late);
-        free(query->sql);
         weir__pq_unref_user(query->where);
         free(query);
 }
@@ -87,18 +88,21 @@ task_of(struct weir__pq_query *query, weir_task_fn *done, void *context)
 weir_task *
 weir__pq_query_make(weir_pq *where, enum weir__pq_kind kind, const char *sql, weir_task_fn *done, void *context)
 {
-        struct weir__pq_query *query = calloc(1, sizeof *query);
+        size_t size = sql ? strlen(sql) + 1 : 0;
+        struct weir__pq_query *query = malloc(sizeof *query + size);
 
         if (!query)
                 return NULL;
+        memset(query, 0, sizeof *query);
         query->kind = kind;
         query->where = weir__pq_ref_user(where);
         query->limit = where ? where->pool->config.limit : WEIR_FOREVER;
-        query->sql = sql ? strdup(sql) : NULL;
-        if (sql && !query->sql) {
-                free_query(query);
-                return NULL;
-        }
+        query->sql = sql ? memcpy(query + 1, sql, size) : NULL;
+        query->room = WEIR__PQ_FEW;
+        query->values = query->few.values;
+        query->types = query->few.types;
+        query->sizes = query->few.sizes;
+        query->formats = query->few.formats;
         query->fault = !where ? -ENOMEM : !sql && kind != WEIR__PQ_LEASE ? -EINVAL : 0;
         return task_of(query, done, context);
 }
@@ -157,21 +161,36 @@ fail(struct weir__pq_query *query, int fault)
         return fault;
 }
 
+/* A longer array with the same beginning; NULL when out of memory. */
+static void *
+lengthen(const void *array, size_t size, int count, int room)
+{
+        void *longer = malloc((size_t)room * size);
+
+        return longer ? memcpy(longer, array, (size_t)count * size) : NULL;
+}
+
 static int
 grow(struct weir__pq_query *query)
 {
-        int room = query->room ? 2 * query->room : 4;
-        char **values = realloc(query->values, (size_t)room * sizeof *values);
+        int room = 4 * query->room;
+        char **values = lengthen(query->values, sizeof *values, query->count, room);
+        Oid *types = lengthen(query->types, sizeof *types, query->count, room);
+        int *sizes = lengthen(query->sizes, sizeof *sizes, query->count, room);
+        int *formats = lengthen(query->formats, sizeof *formats, query->count, room);
+        bool is_there = values && types && sizes && formats;
+        bool is_inside = query->values == query->few.values;
 
-        query->values = values ? values : query->values;
-        Oid *types = realloc(query->types, (size_t)room * sizeof *types);
-        query->types = types ? types : query->types;
-        int *sizes = realloc(query->sizes, (size_t)room * sizeof *sizes);
-        query->sizes = sizes ? sizes : query->sizes;
-        int *formats = realloc(query->formats, (size_t)room * sizeof *formats);
-        query->formats = formats ? formats : query->formats;
-        if (!values || !types || !sizes || !formats)
+        free(!is_there ? (void *)values : is_inside ? NULL : (void *)query->values);
+        free(!is_there ? types : is_inside ? NULL : query->types);
+        free(!is_there ? sizes : is_inside ? NULL : query->sizes);
+        free(!is_there ? formats : is_inside ? NULL : query->formats);
+        if (!is_there)
                 return -ENOMEM;
+        query->values = values;
+        query->types = types;
+        query->sizes = sizes;
+        query->formats = formats;
         query->room = room;
         return 0;
 }
