@@ -1,7 +1,8 @@
 /* bench/pq.c: what a row of PostgreSQL costs the client, beside pgbench -S.
  *
- * Each of eight loops asks for a row of pgbench_accounts by a random key, and asks again when it has the answer.  pgbench does the
- * same with eight connections.  Both talk to the same server by a socket of the system, without pipelining unless the case says so. */
+ * Each of eight loops asks for a row of pgbench_accounts by a random key, and asks again when it has the answer.  pgbench does
+ * the same with eight connections.  Both talk to the same server by a socket of the system, without pipelining unless the case
+ * says so. */
 #include <glob.h>
 #include <libpq-fe.h>
 #include <pwd.h>

@@ -76,6 +76,7 @@ probe_all() {
                         optional_package libunistring-dev has_header unistr.h
                         # Of the libraries beside libweir, as CMakeLists.txt says.
                         optional_package libsqlite3-dev has_header sqlite3.h
+                        optional_package libpq-dev has_header postgresql/libpq-fe.h
                         ;;
                 build) optional_package libcunit1-dev has_header CUnit/Basic.h ;;
                 check)
@@ -95,6 +96,8 @@ probe_all() {
                         package redis-server has_command redis-server
                         package libuv1-dev has_header uv.h
                         package libsqlite3-dev has_header sqlite3.h
+                        package libpq-dev has_header postgresql/libpq-fe.h
+                        package postgresql has_command /usr/lib/postgresql/*/bin/postgres
                         package abigail-tools has_command abidiff
                         package man-db has_command man
                         package musl-tools has_command musl-gcc

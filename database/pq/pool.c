@@ -16,7 +16,6 @@
 
 #define FIRST_PAUSE WEIR_MSEC(10) /* after an attempt to connect that failed behind another one */
 #define LAST_PAUSE  WEIR_SEC(1)
-#define HELD_LOOK   WEIR_SEC(1) /* between looks whether a COMMIT that was sent is cancelled */
 
 /* -- lists of queries; under the pool's lock -- */
 
@@ -64,8 +63,8 @@ publish(weir_pq *pool)
         atomic_store_explicit(&pool->waiting_now, pool->waiting.length, memory_order_relaxed);
 }
 
-static void
-unlock(weir_pq *pool)
+void
+weir__pq_unlock(weir_pq *pool)
 {
         publish(pool);
         pthread_mutex_unlock(&pool->lock);
@@ -123,12 +122,6 @@ remove_idle(struct weir__pq_link *link)
         pool->idle_count--;
 }
 
-static weir_nsec
-later(weir_nsec instant, weir_nsec by)
-{
-        return by >= WEIR_FOREVER - instant ? WEIR_FOREVER : instant + by;
-}
-
 static void
 add_idle(struct weir__pq_link *link)
 {
@@ -139,7 +132,7 @@ add_idle(struct weir__pq_link *link)
         link->is_idle = true;
         link->idle_since = weir_now();
         pool->idle_count++;
-        weir__pq_look_at(pool, later(link->idle_since, pool->config.idle_limit));
+        weir__pq_look_at(pool, weir__pq_later(link->idle_since, pool->config.idle_limit));
 }
 
 bool
@@ -149,7 +142,7 @@ weir__pq_take_idle(struct weir__pq_link *link)
         bool was_idle = link->is_idle;
         if (was_idle)
                 remove_idle(link);
-        unlock(link->pool);
+        weir__pq_unlock(link->pool);
         return was_idle;
 }
 
@@ -177,7 +170,7 @@ is_used_up(const struct weir__pq_link *link, weir_nsec now)
 {
         const weir_pq *pool = link->pool;
 
-        return (pool->is_closed && !pool->waiting.first) || later(link->made, pool->config.age_limit) <= now;
+        return (pool->is_closed && !pool->waiting.first) || weir__pq_later(link->made, pool->config.age_limit) <= now;
 }
 
 /* Whether it can have the query beside those that it has. */
@@ -207,7 +200,7 @@ weir__pq_next(struct weir__pq_link *link, bool *ret_close)
         } else if (link->in_flight == 0 && !*ret_close) {
                 add_idle(link);
         }
-        unlock(pool);
+        weir__pq_unlock(pool);
         return query;
 }
 
@@ -240,7 +233,7 @@ weir__pq_finish(struct weir__pq_query *query, int status, const char *problem, s
         weir__pq_over(query, status, problem, after);
         if (query->where != pool && !query->is_given_up)
                 weir__pq_handle_note(query->where, query->outcome.problem);
-        unlock(pool);
+        weir__pq_unlock(pool);
         weir__pq_link_unref(link);
 }
 
@@ -252,7 +245,7 @@ weir__pq_hold(struct weir__pq_query *query)
         pthread_mutex_lock(&pool->lock);
         bool is_wanted = !query->is_given_up && weir_promise_hold(query->task) == 0;
         query->is_held = is_wanted;
-        query->deadline = later(weir_now(), HELD_LOOK);
+        query->deadline = weir__pq_later(weir_now(), WEIR__PQ_HELD_LOOK);
         weir__pq_look_at(pool, query->deadline);
         pthread_mutex_unlock(&pool->lock);
         return is_wanted;
@@ -278,7 +271,7 @@ weir__pq_requeue(struct weir__pq_query *query, struct weir__pq_after *after)
                 enqueue_first(&pool->waiting, query);
                 weir__pq_after_make_links(after, pool);
         }
-        unlock(pool);
+        weir__pq_unlock(pool);
         weir__pq_link_unref(link);
 }
 
@@ -345,11 +338,11 @@ weir__pq_begin(struct weir__pq_query *query)
         weir_pq *pool = query->where->pool;
         pthread_mutex_lock(&pool->lock);
         query->began = weir_now();
-        query->deadline = later(query->began, query->limit);
+        query->deadline = weir__pq_later(query->began, query->limit);
         link = place(query, &after);
         if (query->state == WEIR__PQ_WAITING)
                 weir__pq_look_at(pool, query->deadline);
-        unlock(pool);
+        weir__pq_unlock(pool);
         if (link) {
                 weir__pq_link_lock(link, &after);
                 weir__pq_link_send(link, query, &after);
@@ -360,8 +353,8 @@ weir__pq_begin(struct weir__pq_query *query)
 }
 
 /* Under the lock.  Returns the link that has to abandon it, with a reference, or NULL. */
-static struct weir__pq_link *
-give_up(struct weir__pq_query *query, int status, struct weir__pq_after *after)
+struct weir__pq_link *
+weir__pq_give_up(struct weir__pq_query *query, int status, struct weir__pq_after *after)
 {
         struct weir__pq_link *link = NULL;
 
@@ -386,8 +379,8 @@ weir__pq_cancel(struct weir__pq_query *query, int status)
                 return;
         weir_pq *pool = query->where->pool;
         pthread_mutex_lock(&pool->lock);
-        struct weir__pq_link *link = give_up(query, status, &after);
-        unlock(pool);
+        struct weir__pq_link *link = weir__pq_give_up(query, status, &after);
+        weir__pq_unlock(pool);
         if (link) {
                 weir__pq_link_abandon(link, query);
                 weir__pq_link_unref(link);
@@ -431,7 +424,7 @@ was_refused(struct weir__pq_link *link, int status, const char *problem, struct 
         weir_pq *pool = link->pool;
 
         pool->stats.refused++;
-        pool->not_before = later(weir_now(), pool->pause);
+        pool->not_before = weir__pq_later(weir_now(), pool->pause);
         pool->pause = pool->pause == 0 ? FIRST_PAUSE : pool->pause < LAST_PAUSE / 2 ? 2 * pool->pause : LAST_PAUSE;
         if (pool->link_count == pool->connecting)
                 end_waiting(pool, link->made, status, problem, after);
@@ -459,7 +452,7 @@ weir__pq_link_is_dead(struct weir__pq_link *link, bool was_ready, int status, co
                         pool->stats.lost++;
         }
         weir__pq_after_make_links(after, pool);
-        unlock(pool);
+        weir__pq_unlock(pool);
         if (!was_gone)
                 weir__pq_link_unref(link);
 }
@@ -477,7 +470,7 @@ weir__pq_link_is_ready(struct weir__pq_link *link)
         pool->not_before = 0;
         if (link->is_extra)
                 weir__pq_hub_is_ready(pool, link);
-        unlock(pool);
+        weir__pq_unlock(pool);
 }
 
 void
@@ -485,7 +478,7 @@ weir__pq_add_link(weir_pq *pool, struct weir__pq_link *link, weir_nsec now)
 {
         link->made = now;
         link->is_connecting = true;
-        link->deadline = later(now, pool->config.connect_limit);
+        link->deadline = weir__pq_later(now, pool->config.connect_limit);
         link->next = pool->links;
         if (link->next)
                 link->next->previous = link;
@@ -524,147 +517,11 @@ weir__pq_make_links(weir_pq *pool)
         do {
                 pthread_mutex_lock(&pool->lock);
                 link = make_link(pool, weir_now(), &after);
-                unlock(pool);
+                weir__pq_unlock(pool);
                 if (link) {
                         weir__pq_connect(link);
                         weir__pq_link_unref(link);
                 }
         } while (link);
         weir__pq_after(&after);
-}
-
-/* -- limits -- */
-
-static weir_nsec
-earlier(weir_nsec one, weir_nsec other)
-{
-        return one < other ? one : other;
-}
-
-/* What is too late: one thing at a time.  Under the lock.  Sets *ret_next to the instant of the next look. */
-static bool
-find_late(weir_pq *pool, weir_nsec now, struct weir__pq_query **ret_query, struct weir__pq_link **ret_link, weir_nsec *ret_next)
-{
-        weir_nsec next = WEIR_FOREVER;
-
-        for (struct weir__pq_query *query = pool->waiting.first; query; query = query->next) {
-                next = earlier(next, query->deadline);
-                if (query->deadline <= now) {
-                        *ret_query = query;
-                        return true;
-                }
-        }
-        for (struct weir__pq_query *query = pool->sent.first; query; query = query->next) {
-                if (query->is_given_up)
-                        continue;
-                if (query->is_held && query->deadline <= now && weir_promise_cancelled(query->task) == 0)
-                        query->deadline = later(now, HELD_LOOK);
-                next = earlier(next, query->deadline);
-                if (query->deadline <= now) {
-                        *ret_query = query;
-                        return true;
-                }
-        }
-        for (struct weir__pq_link *link = pool->links; link; link = link->next) {
-                weir_nsec due = link->is_idle ? later(link->idle_since, pool->config.idle_limit) : link->deadline;
-
-                next = earlier(next, due);
-                if (due <= now) {
-                        link->deadline = WEIR_FOREVER;
-                        *ret_link = weir__pq_link_ref(link);
-                        return true;
-                }
-        }
-        if (pool->not_before > now && pool->waiting.first)
-                next = earlier(next, pool->not_before);
-        if (pool->hub_not_before > now && pool->hub && !pool->hub_link)
-                next = earlier(next, pool->hub_not_before);
-        *ret_next = next;
-        return false;
-}
-
-/* Ends a query at its limit.  Its link may still have it. */
-static void
-end_late(weir_pq *pool, struct weir__pq_query *query)
-{
-        struct weir__pq_after after = {0};
-        int status = query->is_held ? weir_promise_cancelled(query->task) : -ETIMEDOUT;
-
-        struct weir__pq_link *link = give_up(query, status, &after);
-        weir_task *task = link ? weir_promise_ref(query->task) : NULL;
-        unlock(pool);
-        if (link) {
-                weir__pq_close_channels(query);
-                weir_promise_end(task, status);
-                weir__pq_link_abandon(link, query);
-                weir_promise_unref(task);
-                weir__pq_link_unref(link);
-        }
-        weir__pq_after(&after);
-}
-
-static void
-look(weir_pq *pool)
-{
-        for (;;) {
-                struct weir__pq_query *query = NULL;
-                struct weir__pq_link *link = NULL;
-                weir_nsec next = WEIR_FOREVER;
-
-                pthread_mutex_lock(&pool->lock);
-                if (!find_late(pool, weir_now(), &query, &link, &next)) {
-                        weir__pq_look_at(pool, next);
-                        unlock(pool);
-                        return;
-                }
-                if (query) {
-                        end_late(pool, query);
-                        continue;
-                }
-                bool was_idle = link->is_idle;
-                unlock(pool);
-                weir__pq_link_retire(link, was_idle ? 0 : -ETIMEDOUT,
-                                     "the limit to connect, or to end a cancelled query, has passed");
-                weir__pq_link_unref(link);
-        }
-}
-
-static void
-on_timer(weir_task *task, void *context)
-{
-        weir_pq *pool = context;
-
-        pthread_mutex_lock(&pool->lock);
-        pool->timer = 0;
-        pthread_mutex_unlock(&pool->lock);
-        if (weir_task_status(task) == 0) {
-                look(pool);
-                weir__pq_make_links(pool);
-                weir__pq_hub_step(pool);
-        }
-}
-
-static void
-unref_timer(void *context)
-{
-        weir__pq_unref_memory(context);
-}
-
-void
-weir__pq_look_at(weir_pq *pool, weir_nsec instant)
-{
-        weir_nsec now;
-
-        if (instant == WEIR_FOREVER || (pool->timer && pool->timer_due <= instant))
-                return;
-        now = weir_now();
-        pool->timer_due = instant;
-        if (pool->timer && weir_timer_reset_id(pool->timer, instant - now) > 0)
-                return;
-        atomic_fetch_add(&pool->references, 1);
-        weir_task *timer = weir_timer_new(instant - now, on_timer, NULL);
-        weir_task_set_context(timer, pool, unref_timer);
-        pool->timer = timer ? weir_timer_id_of(timer) : 0;
-        if (weir_task_start(timer) != 0)
-                pool->timer = 0;
 }

@@ -140,8 +140,6 @@ struct weir__pq_list {
         unsigned length;
 };
 
-struct weir__pq_hosts; /* conninfo.c */
-
 struct weir_pq {
         /* Constant. */
         weir_pq *pool;  /* the pool; of a transaction its pool, with a reference of the user sort */
@@ -215,6 +213,22 @@ void weir__pq_link_is_dead(struct weir__pq_link *link, bool was_ready, int statu
 /* A link is connected. */
 void weir__pq_link_is_ready(struct weir__pq_link *link);
 
+/* The instant `by` later, at most WEIR_FOREVER. */
+static inline weir_nsec
+weir__pq_later(weir_nsec instant, weir_nsec by)
+{
+        return by >= WEIR_FOREVER - instant ? WEIR_FOREVER : instant + by;
+}
+
+/* Lets the pool's lock go. */
+void weir__pq_unlock(weir_pq *pool);
+
+/* Nobody waits for the query any more.  Returns the link that has to abandon it, with a reference, or NULL.  Under the pool's
+ * lock. */
+struct weir__pq_link *weir__pq_give_up(struct weir__pq_query *query, int status, struct weir__pq_after *after);
+
+#define WEIR__PQ_HELD_LOOK WEIR_SEC(1) /* between looks whether a COMMIT that was sent is cancelled */
+
 /* Sees to it that the pool looks at its limits at that instant.  Under the pool's lock. */
 void weir__pq_look_at(weir_pq *pool, weir_nsec instant);
 
@@ -263,7 +277,7 @@ void weir__pq_hear(struct weir__pq_link *link);
 /* The pool is closed.  No lock is held. */
 void weir__pq_hub_close(weir_pq *pool);
 
-/* -- conninfo -- */
+/* -- conninfo: connect.c -- */
 
 /* Reads a conninfo.  NULL: `*ret_problem`, to be freed, says why, or is NULL when out of memory. */
 PQconninfoOption *weir__pq_conninfo_parse(const char *conninfo, char **ret_problem);
@@ -282,9 +296,6 @@ struct weir__pq_host {
         char *name, *address, *port; /* "": none */
         bool is_to_be_resolved;
 };
-
-int weir__pq_conninfo_hosts(const PQconninfoOption *options, struct weir__pq_host **ret_hosts, unsigned *ret_count);
-void weir__pq_conninfo_free_hosts(struct weir__pq_host *hosts, unsigned count);
 
 /* -- links -- */
 
@@ -381,6 +392,15 @@ void weir__pq_link_retire(struct weir__pq_link *link, int status, const char *pr
 void weir__pq_link_ask_to_cancel(struct weir__pq_link *link, struct weir__pq_after *after);
 
 /* -- rows and COPY; under the link's lock -- */
+
+struct weir_pq_row {
+        PGresult *result; /* of one row; NULL: `bytes` */
+        size_t size;
+        char bytes[]; /* with a NUL behind them */
+};
+
+/* Takes over the result.  NULL when out of memory. */
+weir_pq_row *weir__pq_row_of(PGresult *result);
 
 /* A row that has come alone; the query is the first.  Takes over the result. */
 void weir__pq_stream_row(struct weir__pq_link *link, PGresult *result, struct weir__pq_after *after);

@@ -1,7 +1,7 @@
 /* database/pq/row.c: rows that are messages of channels.
  *
  * Threads: any; a row is its owner's. */
-#include "database/pq/row.h"
+#include "database/pq/pq.h"
 
 #include <errno.h>
 #include <stdlib.h>

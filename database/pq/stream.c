@@ -3,11 +3,11 @@
  * What a channel has no room for, or does not have yet, makes a pause: a task waits at the channel, and until its end nothing is
  * read from the server, or nothing more is sent to it.  TCP holds up the other side then.
  *
- *     row, or data of COPY --post--> channel          no room: pause, send
- *     input channel --poll--> PQputCopyData           none there: pause, receive; libpq has bytes left: until the socket takes them
+ *     row, or data of COPY --post--> channel     no room: pause, send
+ *     input channel --poll--> PQputCopyData      none there: pause, receive; libpq has bytes left: until the socket takes them
  *
  * Threads: those that hold the link's lock; the pauses end on workers. */
-#include "database/pq/row.h"
+#include "database/pq/pq.h"
 
 #include <errno.h>
 #include <stdlib.h>

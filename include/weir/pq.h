@@ -387,10 +387,14 @@ WEIR_API const char *weir_pq_event_name(const weir_pq_event *event);
 /* What NOTIFY has said, or "".  NULL: it is no notification; it says that the listener listens from now on. */
 WEIR_API const char *weir_pq_event_payload(const weir_pq_event *event);
 
-/* The process of the server that has notified; 0: it is no notification. */
+/* The process of the server that has notified.
+ *
+ * Result:  0: it is no notification. */
 WEIR_API int weir_pq_event_process(const weir_pq_event *event);
 
-/* Whether notifications before this one may be missing: the connection was lost, or the channel was full.  0 or 1. */
+/* Whether notifications before this one may be missing: the connection was lost, or the channel was full.
+ *
+ * Result:  0 or 1. */
 WEIR_API int weir_pq_event_missed(const weir_pq_event *event);
 
 /* Frees an event that was taken out of its channel: a weir_free_fn.  Accepts NULL. */

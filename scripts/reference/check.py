@@ -44,6 +44,7 @@ SELECTING = {
     "EPIPE": "it is the status of a case",
 }
 OF_ANY_TIMER = {"ENOENT": "the timer need not be there"}
+OF_A_TRANSACTION = {"ECHILD": "it ends its series on workers, which no child has", "ESTALE": "it ends a series that runs"}
 NOT_RETURNED = {
     "weir_clock_advance": {"EAGAIN": "it does not start the runtime", "ENOMEM": "it does not start the runtime"},
     "weir_clock_run_until": {"EAGAIN": "it does not start the runtime", "ENOMEM": "it does not start the runtime"},
@@ -66,6 +67,8 @@ NOT_RETURNED = {
     "weir_guard_acquire_new_named": ALIKE,
     "weir_guard_acquire_shared_new_named": ALIKE,
     "weir_http_server_inherit": INHERITING,
+    "weir_pq_transaction_new": OF_A_TRANSACTION,
+    "weir_pq_transaction_new_with": OF_A_TRANSACTION,
     "weir_retry_new": {
         "ECHILD": "it makes attempts on workers, which no child has",
         "ENAMETOOLONG": "a timer of its own has no name; of a task that was made wrongly the comment speaks",

@@ -13,6 +13,18 @@ pool_of(bool is_tcp)
         return pool;
 }
 
+static int
+backends(void)
+{
+        return atoi(server_ask("SELECT count(*) FROM pg_stat_activity WHERE application_name = 'pq_listen_test'"));
+}
+
+static void
+end_backends(void)
+{
+        server_ask("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'pq_listen_test'");
+}
+
 /* The next event, after at most the patience of tests. */
 static weir_pq_event *
 take(weir_channel *events)
@@ -101,7 +113,7 @@ it_listens_again_behind_a_lost_connection(void)
         weir_channel *events = weir_pq_events_new(10);
         weir_pq_listener *listener = weir_pq_listen(pool, "a", events);
         CU_ASSERT_STRING_EQUAL(next(events), "a=+");
-        server_ask("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'pq_listen_test'");
+        end_backends();
         CU_ASSERT_STRING_EQUAL(next(events), "a=+!");
         server_ask("NOTIFY a, '1'");
         CU_ASSERT_STRING_EQUAL(next(events), "a=1");

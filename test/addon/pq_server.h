@@ -268,7 +268,7 @@ server_make(void)
 }
 
 /* The main function of a suite. */
-static int
+static inline int
 server_main(const char *suite, const struct weir_test *tests, size_t count)
 {
         if (!server_make()) {

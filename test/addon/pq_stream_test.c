@@ -459,8 +459,8 @@ a_connection_that_breaks_within_the_rows_closes_the_channel(void)
         weir_channel *rows = weir_pq_rows_new(3);
         weir_task_start(rows_new(pool, "SELECT generate_series(1, 100000001) AS n, repeat('x', 1000)", rows, &end));
         weir_pq_row_free(take(rows));
-        server_ask(
-                "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE query LIKE '%100000001%' AND pid <> pg_backend_pid()");
+        server_ask("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE query LIKE '%100000001%' AND "
+                   "pid <> pg_backend_pid()");
         for (weir_pq_row *row; (row = take(rows));)
                 weir_pq_row_free(row);
         WEIR_TEST_EVENTUALLY(end.ends == 1);

@@ -1,4 +1,4 @@
-/* test/addon/pq_transaction_test.c: transactions: what is committed, what is rolled back, and what becomes of their connections. */
+/* test/addon/pq_transaction_test.c: transactions: what is committed or rolled back, and what becomes of their connections. */
 #include "test/addon/pq_server.h"
 
 static weir_pq *
