@@ -224,8 +224,7 @@ listeners_come_and_go(void)
                 weir_pq_unlisten(listeners[at]);
                 listeners[at] = weir_test_random_below(&random, 3) > 0 ? weir_pq_listen(pool, name, events) : NULL;
                 if (i % 50 == 0)
-                        server_ask(
-                                "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'pq_listen_test'");
+                        end_backends();
                 weir_task_start(weir_pq_query_new(pool, "NOTIFY n1", NULL, NULL));
         }
         for (unsigned i = 0; i < 8; i++)
