@@ -132,10 +132,16 @@ send_one(struct weir__pq_link *link, struct weir__pq_query *query, struct weir__
                 weir__pq_finish(query, -ECANCELED, NULL, after);
                 return;
         }
-        append(link, query);
-        if (!submit(link, query))
-                weir__pq_link_fail(link, PQstatus(link->connection) == CONNECTION_BAD ? -ECONNRESET : -ENOMEM,
-                                   PQerrorMessage(link->connection), after);
+        if (submit(link, query)) {
+                append(link, query);
+                return;
+        }
+        bool is_lost = PQstatus(link->connection) == CONNECTION_BAD;
+        if (!is_lost)
+                append(link, query); /* it has the failure */
+        weir__pq_link_fail(link, is_lost ? -ECONNRESET : -ENOMEM, PQerrorMessage(link->connection), after);
+        if (is_lost)
+                weir__pq_requeue(query, after);
 }
 
 void
@@ -183,6 +189,10 @@ weir__pq_link_rest(struct weir__pq_link *link, struct weir__pq_after *after)
                 struct weir__pq_query *query = NULL;
                 bool should_close = false;
 
+                if (PQstatus(link->connection) == CONNECTION_BAD) {
+                        weir__pq_link_fail(link, -ECONNRESET, PQerrorMessage(link->connection), after);
+                        return;
+                }
                 if (!link->first && (link->has_single_rows || (!is_held(link) && !is_clean(link)))) {
                         clean(link, after);
                         return;
@@ -260,12 +270,9 @@ is_outdated(const struct weir__pq_query *query)
 static void
 resend(struct weir__pq_link *link, struct weir__pq_query *query, struct weir__pq_after *after)
 {
-        if (!link->first || has_pipeline(link)) {
-                append(link, query);
-                if (submit(link, query))
-                        return;
-        }
-        weir__pq_link_fail(link, -ECONNRESET, PQerrorMessage(link->connection), after);
+        append(link, query);
+        if (!submit(link, query))
+                weir__pq_link_fail(link, -ECONNRESET, PQerrorMessage(link->connection), after);
 }
 
 /* The oldest query has all its results. */

@@ -118,6 +118,7 @@ is_valid(const struct weir_pq_config *config)
 static void
 free_memory(weir_pq *pool)
 {
+        weir__pq_delist(pool);
         PQconninfoFree(pool->options);
         free(pool->name);
         pthread_mutex_destroy(&pool->lock);
@@ -151,6 +152,7 @@ make(PQconninfoOption *options, const struct weir_pq_config *config)
         pthread_mutex_init(&pool->lock, NULL);
         pool->name = strdup(pool->config.name ? pool->config.name : database ? database : "postgresql");
         fill_in(&pool->config);
+        weir__pq_enlist(pool);
         if (pool->name)
                 return pool;
         free_memory(pool);
@@ -267,25 +269,4 @@ weir_pq_close(weir_pq *pool)
 {
         if (pool && pool->pool == pool && pool->pid == getpid())
                 close_pool(pool);
-}
-
-/* -- statistics -- */
-
-int
-weir_pq_stats(weir_pq *pool, struct weir_pq_stats *stats)
-{
-        if (!pool || !stats || stats->size != sizeof *stats)
-                return -EINVAL;
-        weir_pq *of = pool->pool;
-        pthread_mutex_lock(&of->lock);
-        struct weir_pq_stats copy = of->stats;
-        copy.size = sizeof copy;
-        copy.connections = of->link_count;
-        copy.connecting = of->connecting;
-        copy.idle = of->idle_count;
-        copy.busy = of->link_count - of->connecting - of->idle_count;
-        copy.waiting = of->waiting.length;
-        pthread_mutex_unlock(&of->lock);
-        *stats = copy;
-        return 0;
 }

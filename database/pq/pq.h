@@ -178,12 +178,18 @@ struct weir_pq {
         struct weir_pq_listener *listeners; /* by `next` */
         weir_nsec hub_not_before, hub_pause;
 
+        weir_pq *older, *newer; /* of all pools; guarded by the lock of figures.c */
+
         /* For dumps, which take no lock. */
         _Atomic unsigned busy_now, waiting_now;
 };
 
 void weir__pq_enqueue(struct weir__pq_list *list, struct weir__pq_query *query);
 void weir__pq_dequeue(struct weir__pq_list *list, struct weir__pq_query *query);
+
+/* Adds a pool to those whose figures are written, or removes it. */
+void weir__pq_enlist(weir_pq *pool);
+void weir__pq_delist(weir_pq *pool);
 
 weir_pq *weir__pq_ref_user(weir_pq *pool);
 void weir__pq_unref_user(weir_pq *pool);

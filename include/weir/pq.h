@@ -69,7 +69,7 @@ struct weir_pq_config {
  *
  * Owner:   the caller has a reference.
  * Result:  NULL with errno EINVAL: a conninfo that cannot be read, or one with a service (the log says
- *          why), or a config of a wrong size; ENOMEM; ECHILD in a forked child.
+ *          why), or a config of a wrong size; ENOMEM.
  * Threads: any.  It works before the runtime has started. */
 WEIR_API weir_pq *weir_pq_new(const char *conninfo, const struct weir_pq_config *config);
 
@@ -103,9 +103,17 @@ struct weir_pq_stats {
         weir_nsec waited;     /* by queries for connections, in all */
 };
 
-/* Result:  0; -EINVAL for NULL, or a wrong size.
+/* Result:  0; -EINVAL for NULL, or a wrong size; -ECHILD in a forked child.
  * Threads: any.  The numbers are of one instant. */
 WEIR_API int weir_pq_stats(weir_pq *pool, struct weir_pq_stats *stats);
+
+/* Writes the figures of all pools to a descriptor, in the text format of weir_metrics_write.  Names begin with
+ * weir_pq_, and the label `pool` has the name, with "#2" and so on behind it when several pools have the same one.
+ * The connection of the listeners is not counted.
+ *
+ * Result:  0; what write(2) reports, when some of the text may have been written; -ENOMEM.
+ * Threads: any, also inside a callback, where a blocking descriptor delays its neighbours. */
+WEIR_API int weir_pq_metrics_write(int fd);
 
 /* -- queries -- */
 

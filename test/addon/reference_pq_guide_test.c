@@ -56,6 +56,21 @@ a_pool_has_a_config(void)
 }
 
 static void
+figures_are_written(void)
+{
+        char text[8192];
+        int ends[2];
+
+        CU_ASSERT_FATAL(pipe(ends) == 0);
+        CU_ASSERT(weir_pq_metrics_write(ends[1]) == 0); /* or to the body of a response */
+        ssize_t size = read(ends[0], text, sizeof text - 1);
+        text[size > 0 ? size : 0] = '\0';
+        CU_ASSERT(strstr(text, "weir_pq_connects_total{pool=\"postgres\"} 1\n") != NULL);
+        close(ends[0]);
+        close(ends[1]);
+}
+
+static void
 look_at_all(weir_task *query, void *is_right)
 {
         size_t size;
@@ -280,6 +295,7 @@ main(void)
         static const struct weir_test tests[] = {
                 WEIR_TEST(orders_are_inserted_and_shown),
                 WEIR_TEST(a_pool_has_a_config),
+                WEIR_TEST(figures_are_written),
                 WEIR_TEST(values_may_be_binary),
                 WEIR_TEST(a_name_is_taken),
                 WEIR_TEST(both_change_or_none_does),
