@@ -106,6 +106,109 @@ each_stretch_has_a_slice_that_says_what_was_awaited(void)
         weir_test_trace_free(&trace);
 }
 
+/* -- the same flow has the same trace -- */
+
+static int
+talk(void *context)
+{
+        weir_channel *talks = context;
+        void *message;
+        int err = 0;
+
+        for (unsigned i = 0; i < 3 && !err; i++) {
+                err = weir_fiber_sleep(WEIR_MSEC(1));
+                if (!err)
+                        err = weir_fiber_send(talks, talks);
+                if (!err)
+                        err = weir_fiber_receive(talks, &message);
+                weir_fiber_yield();
+        }
+        return err;
+}
+
+/* Of all sorts: groups, channels, limits, an early end, what has a callback, a pin. */
+static int
+do_much(void *context)
+{
+        weir_channel *talks = weir_channel_new(2, NULL);
+        weir_group *group = weir_group_open();
+
+        (void)context;
+        for (unsigned i = 0; i < 20; i++)
+                weir_group_start(group, weir_fiber_new(talk, nothing, talks));
+        for (unsigned i = 0; i < 5; i++) {
+                weir_await(weir_timer_new_named("timer", WEIR_MSEC(i % 3), nothing, NULL));
+                weir_await_within(weir_fiber_new(talk, NULL, talks), WEIR_MSEC(1));
+        }
+        weir_fiber_pin(true);
+        weir_fiber_sleep(WEIR_MSEC(2));
+        weir_fiber_pin(false);
+        weir_group_cancel(group);
+        int err = weir_group_close(group);
+        weir_channel_unref(talks);
+        return err == -ECANCELED ? 0 : err;
+}
+
+/* What a worker does besides, such as to sleep, is a matter of real time. */
+static bool
+is_of_a_flow(const struct weir_test_event *event)
+{
+        return event->phase != 'M' && strcmp(event->name, "sleeps");
+}
+
+/* Numbers of series and arrows are those of the process, and only go on. */
+static struct weir_test_trace
+trace_much(void)
+{
+        begin_trace();
+        CU_ASSERT_EQUAL(weir_task_run(weir_fiber_new(do_much, NULL, NULL)), 0);
+        struct weir_test_trace trace = end_trace();
+        int64_t series = INT64_MAX, id = INT64_MAX;
+        size_t count = 0;
+        for (size_t i = 0; i < trace.count; i++)
+                if (is_of_a_flow(&trace.events[i]))
+                        trace.events[count++] = trace.events[i];
+        trace.count = count;
+        for (size_t i = 0; i < trace.count; i++) {
+                series = trace.events[i].series && trace.events[i].series < series ? trace.events[i].series : series;
+                id = trace.events[i].id && trace.events[i].id < id ? trace.events[i].id : id;
+        }
+        for (size_t i = 0; i < trace.count; i++) {
+                trace.events[i].series -= trace.events[i].series ? series : 0;
+                trace.events[i].id -= trace.events[i].id ? id : 0;
+        }
+        return trace;
+}
+
+static bool
+are_alike(const struct weir_test_event *one, const struct weir_test_event *two)
+{
+        return one->phase == two->phase && !strcmp(one->name, two->name) && !strcmp(one->category, two->category) &&
+               !strcmp(one->awaited, two->awaited) && one->series == two->series && one->id == two->id &&
+               one->status == two->status && one->has_status == two->has_status && one->at == two->at &&
+               one->lasts == two->lasts && one->late == two->late;
+}
+
+static void
+the_same_flow_has_the_same_trace(void)
+{
+        struct weir_test_trace first = trace_much(), second = trace_much();
+
+        CU_ASSERT(first.count > 200);
+        CU_ASSERT_EQUAL_FATAL(first.count, second.count);
+        for (size_t i = 0; i < first.count; i++) {
+                const struct weir_test_event *one = &first.events[i], *two = &second.events[i];
+
+                if (!are_alike(one, two))
+                        fprintf(stderr, "%zu: %c %s %s %ld %ld %ld, %c %s %s %ld %ld %ld\n", i, one->phase, one->name,
+                                one->awaited, (long)one->at, (long)one->series, (long)one->id, two->phase, two->name,
+                                two->awaited, (long)two->at, (long)two->series, (long)two->id);
+                CU_ASSERT(are_alike(one, two));
+        }
+        weir_test_trace_free(&first);
+        weir_test_trace_free(&second);
+}
+
 static int
 be_pinned(void *context)
 {
@@ -221,6 +324,7 @@ main(void)
 {
         static const struct weir_test tests[] = {
                 WEIR_TEST(each_stretch_has_a_slice_that_says_what_was_awaited),
+                WEIR_TEST(the_same_flow_has_the_same_trace),
                 WEIR_TEST(a_pin_begins_a_slice),
                 WEIR_TEST(arrows_lead_from_stretch_to_stretch),
                 WEIR_TEST(a_stretch_lies_in_the_callback_of_what_was_awaited),
