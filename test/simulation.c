@@ -122,8 +122,8 @@ see_deadline(struct flow *flow)
         model_stop_flow(flow, -ETIMEDOUT);
 }
 
-static void
-see_deadlines(void)
+void
+simulation_see_deadlines(void)
 {
         for (weir_nsec instant = INT64_MIN, next; instant != WEIR_FOREVER; instant = next) {
                 next = WEIR_FOREVER;
@@ -141,8 +141,8 @@ see_deadlines(void)
 }
 
 /* Something is called back: nothing that should have come before is missing, and time has gone on only to what is due. */
-static void
-arrive(const struct task *task)
+void
+simulation_arrive(const struct task *task)
 {
         weir_nsec now = weir_now();
         weir_nsec next = now != model.now ? model_next_instant() : 0;
@@ -152,7 +152,7 @@ arrive(const struct task *task)
         if (simulation.unfreed)
                 simulation_differs("task %" PRIu64 " was not freed right after its callback", simulation.unfreed->serial);
         if (now == model.now) {
-                see_deadlines();
+                simulation_see_deadlines();
                 return;
         }
         if (now < model.now || model.soon || model.stopping)
@@ -161,20 +161,20 @@ arrive(const struct task *task)
                 simulation_differs("time went on to %" PRId64 ", and not to %" PRId64, now, next);
         model.now = now;
         model.jumps++;
-        see_deadlines();
+        simulation_see_deadlines();
         if (!task || (task->place != PENDING && task->place != SOON))
                 simulation_differs("time went on to %" PRId64 " for nothing", now);
 }
 
-static void
-act_some(const struct actor *actor, unsigned most)
+void
+simulation_act_some(const struct actor *actor, unsigned most)
 {
         for (uint64_t i = below(most + 1); i > 0; i--)
                 simulation_act(actor);
 }
 
-static void
-check_expired(const struct task *task)
+void
+simulation_check_expired(const struct task *task)
 {
         if (model.now < task->earliest)
                 simulation_differs("task %" PRIu64 " ended before its deadline, %" PRId64, task->serial, task->earliest);
@@ -206,12 +206,12 @@ is_lying(const struct task *task)
 static void
 tick(struct task *task, weir_task *handle)
 {
-        arrive(task);
+        simulation_arrive(task);
         simulation_note('w', "tick", (int64_t)task->serial, (int64_t)task->count, task->due);
         if (task->kind != TICKER || task->place != PENDING)
                 simulation_differs("task %" PRIu64 " ticks, and is in place %d", task->serial, task->place);
         if (!model.stopping)
-                check_expired(task);
+                simulation_check_expired(task);
         task->count++;
         simulation.result.ticks++;
         if (!task->touched) {
@@ -224,7 +224,7 @@ tick(struct task *task, weir_task *handle)
         task->next_missed = 0;
         task->place = RUNNING;
         task->ticking = true;
-        act_some(&(struct actor){.self = task, .handle = handle, .where = 'w'}, 2);
+        simulation_act_some(&(struct actor){.self = task, .handle = handle, .where = 'w'}, 2);
         model_tick_over(task);
 }
 
@@ -253,7 +253,12 @@ simulation_task_called(weir_task *handle, void *context)
                 tick(task, handle);
                 return;
         }
-        arrive(task);
+        if (task->kind == FIBER && task->place == WAITING && !task->begun) {
+                simulation_arrive(task->own);
+                model_fiber_never_begins(task);
+        } else {
+                simulation_arrive(task);
+        }
         simulation_note('w', "callback", (int64_t)task->serial, status, task->kind);
         if ((task->place != PENDING && task->place != SOON) || task->handle != handle)
                 simulation_differs("task %" PRIu64 " is called back in place %d", task->serial, task->place);
@@ -262,7 +267,7 @@ simulation_task_called(weir_task *handle, void *context)
         if (task->place == PENDING && task->kind == TICKER && !model.stopping)
                 simulation_differs("ticker %" PRIu64 " ended by itself", task->serial);
         if (task->place == PENDING && !model.stopping)
-                check_expired(task);
+                simulation_check_expired(task);
         if (task->kind == RACE && weir_race_winner(handle) != (task->winner < 0 ? -ENOENT : task->winner))
                 simulation_differs("race %" PRIu64 " was won by %d, should by %d", task->serial, weir_race_winner(handle),
                                    task->winner);
@@ -271,7 +276,7 @@ simulation_task_called(weir_task *handle, void *context)
         task->place = RUNNING;
         task->status = status;
         struct actor actor = {.self = task, .handle = handle, .where = 'w'};
-        act_some(&actor, task->pulse ? 6 : 2);
+        simulation_act_some(&actor, task->pulse ? 6 : 2);
         if (task->pulse)
                 simulation_start_pulse(&actor);
         model_callback_over(task);
@@ -284,7 +289,7 @@ simulation_flow_called(weir_series *series, void *context)
         struct flow *flow = context;
         int status = weir_series_status(series);
 
-        arrive(NULL);
+        simulation_arrive(NULL);
         simulation_note('w', "series ends", (int64_t)flow->serial, status, 0);
         if ((flow->place != FLOW_ENDING && !flow->stepping) || flow->handle != series)
                 simulation_differs("series %" PRIu64 " is called back in place %d", flow->serial, flow->place);
@@ -293,7 +298,7 @@ simulation_flow_called(weir_series *series, void *context)
                 simulation_differs("series %" PRIu64 " ended with %d, should have with %d", flow->serial, status, should);
         if (!model_has_dropped_all(flow))
                 simulation_differs("series %" PRIu64 " ended before its tasks were freed", flow->serial);
-        act_some(&(struct actor){.flow = flow, .where = 'w'}, 2);
+        simulation_act_some(&(struct actor){.flow = flow, .where = 'w'}, 2);
         model_flow_callback_over(flow);
 }
 
@@ -304,14 +309,15 @@ simulation_task_freed(void *context)
 
         simulation_note(' ', "freed", (int64_t)task->serial, task->place, 0);
         if (task->place != DROPPED && task->place != ENDED)
-                see_deadlines();
+                simulation_see_deadlines();
         if (task->unsure && (task->place == SOON || task->place == WAITING)) {
                 model_was_not_started(task);
                 return;
         }
         if (task->place != DROPPED && (task->place != ENDED || task != simulation.unfreed))
                 simulation_differs("task %" PRIu64 " is freed in place %d", task->serial, task->place);
-        simulation.unfreed = NULL;
+        if (task == simulation.unfreed) /* a fiber that goes on in its callback may give another one back before */
+                simulation.unfreed = NULL;
         model_freed(task);
 }
 
@@ -344,7 +350,7 @@ foreign_main(void *unused)
                 if (simulation.foreign == FOREIGN_END)
                         return NULL;
                 if (simulation.foreign == FOREIGN_ACT)
-                        act_some(&actor, 5);
+                        simulation_act_some(&actor, 5);
                 else if (weir_shutdown() != 0)
                         simulation_differs("weir_shutdown failed");
                 sem_post(&simulation.done);
@@ -377,7 +383,7 @@ check_end_of_life(void)
         for (unsigned i = 0; i < model.alive_count; i++) {
                 struct task *task = model.alive[i];
 
-                if (task->place != HELD && task->place != QUEUED)
+                if (task->place != HELD && task->place != QUEUED && task->place != IDLE)
                         simulation_differs("after shutdown, task %" PRIu64 " was in place %d", task->serial, task->place);
                 task->id_unsure = true;
         }
@@ -425,7 +431,7 @@ live(void)
                 simulation_differs("time passed until %d", status);
         check_end_of_life();
         simulation.up = false;
-        act_some(&actor, 6);
+        simulation_act_some(&actor, 6);
 }
 
 static void

@@ -72,8 +72,8 @@ simulation_draw_flow(bool (*fits)(const struct flow *flow))
         return NULL;
 }
 
-static bool
-has_room(unsigned count)
+bool
+simulation_has_room(unsigned count)
 {
         return model.alive_count + count < simulation.limit && model.flow_count + count < MODEL_FLOWS / 2;
 }
@@ -93,8 +93,8 @@ simulation_expect(const char *what, int64_t is, int64_t least, int64_t most)
 
 /* -- making -- */
 
-static void
-grain_of(struct task *task, weir_nsec slack)
+void
+simulation_grain(struct task *task, weir_nsec slack)
 {
         for (task->granularity = 1; task->granularity <= slack / 2; task->granularity *= 2)
                 continue;
@@ -106,12 +106,12 @@ dress(struct task *task)
         weir_task_on_free(task->handle, simulation_task_freed);
         if (task->kind != TIMER && task->kind != TICKER)
                 return;
-        grain_of(task, simulation.slack);
+        simulation_grain(task, simulation.slack);
         if (one_in(6)) {
                 weir_nsec slack = (weir_nsec)below(UINT64_C(1) << below(35));
 
                 simulation_expect("set_slack", weir_timer_set_slack(task->handle, slack), 0, 0);
-                grain_of(task, slack);
+                simulation_grain(task, slack);
         }
         if (one_in(3))
                 task->id = weir_timer_id_of(task->handle);
@@ -145,7 +145,6 @@ make_ticker(struct task *task)
 }
 
 static struct flow *make_flow(const struct actor *actor, unsigned depth);
-static struct task *make_task(const struct actor *actor, unsigned depth);
 static void push(const struct actor *actor, struct flow *flow, struct task *task, bool front);
 
 static struct flow *
@@ -198,7 +197,7 @@ make_parallel(const struct actor *actor, struct task *parallel, unsigned depth)
                 if (one_in(2))
                         add_series(actor, parallel, make_flow(actor, depth + 1));
                 else
-                        add_child(actor, parallel, make_task(actor, depth + 1));
+                        add_child(actor, parallel, simulation_make_task(actor, depth + 1));
         }
         if (!count)
                 return;
@@ -222,11 +221,19 @@ make_module(const struct actor *actor, struct task *module, unsigned depth)
         model_add(module, flow);
 }
 
+static void
+make_fiber(struct task *task)
+{
+        if (!model_make_fiber(task))
+                simulation_differs("there is no room for a fiber");
+        task->handle = weir_fiber_new(simulation_fiber, simulation_task_called, task);
+}
+
 static struct task *
 make_kind(const struct actor *actor, enum kind kind, unsigned depth)
 {
-        static const char *const what[] = {"makes timer",    "makes ticker", "makes empty",
-                                           "makes parallel", "makes race",   "makes module"};
+        static const char *const what[] = {"makes timer", "makes ticker", "makes empty", "makes parallel",
+                                           "makes race",  "makes module", "makes fiber"};
         struct task *task = model_task(kind);
 
         if ((kind == TIMER || kind == TICKER) && one_in(2))
@@ -238,18 +245,19 @@ make_kind(const struct actor *actor, enum kind kind, unsigned depth)
         case PARALLEL:
         case RACE: make_parallel(actor, task, depth); break;
         case MODULE: make_module(actor, task, depth); break;
+        case FIBER: make_fiber(task); break;
         }
         dress(task);
         simulation_note(actor->where, what[kind], (int64_t)task->serial, kind == TICKER ? task->period : task->after, task->name);
         return task;
 }
 
-static struct task *
-make_task(const struct actor *actor, unsigned depth)
+struct task *
+simulation_make_task(const struct actor *actor, unsigned depth)
 {
-        static const enum kind kinds[] = {TIMER, TIMER, TIMER, TIMER, TICKER, EMPTY, PARALLEL, RACE, MODULE};
+        static const enum kind kinds[] = {TIMER, TIMER, TIMER, TIMER, TICKER, EMPTY, PARALLEL, RACE, MODULE, FIBER, FIBER};
 
-        return make_kind(actor, kinds[below(depth < 3 ? 9 : 6)], depth);
+        return make_kind(actor, kinds[below(depth < 3 ? 11 : 6)], depth);
 }
 
 /* -- pushing -- */
@@ -283,7 +291,7 @@ make_flow(const struct actor *actor, unsigned depth)
         flow->has_callback = true;
         simulation_note(actor->where, "makes series", (int64_t)flow->serial, count, 0);
         for (unsigned i = 0; i < count; i++)
-                push(actor, flow, make_task(actor, depth), one_in(4));
+                push(actor, flow, simulation_make_task(actor, depth), one_in(4));
         return flow;
 }
 
@@ -291,17 +299,17 @@ make_flow(const struct actor *actor, unsigned depth)
 static bool
 takes_push(const struct flow *flow)
 {
-        return !flow->stepping && !model_is_vague(flow);
+        return !flow->stepping && !flow->fed && !model_is_vague(flow);
 }
 
 static void
 act_push(const struct actor *actor)
 {
-        struct flow *flow = has_room(20) ? simulation_draw_flow(takes_push) : NULL;
+        struct flow *flow = simulation_has_room(20) ? simulation_draw_flow(takes_push) : NULL;
 
         if (!flow)
                 return;
-        push(actor, flow, make_task(actor, 1), one_in(4) && !model.starting && !(flow->first && flow->first->guard));
+        push(actor, flow, simulation_make_task(actor, 1), one_in(4) && !model.starting && !(flow->first && flow->first->guard));
 }
 
 static void
@@ -358,21 +366,21 @@ start_flow(const struct actor *actor, struct flow *flow)
 static void
 act_start(const struct actor *actor)
 {
-        if (has_room(20))
-                start(actor, make_task(actor, 0));
+        if (simulation_has_room(20))
+                start(actor, simulation_make_task(actor, 0));
 }
 
 static void
 act_start_series(const struct actor *actor)
 {
-        if (has_room(40))
+        if (simulation_has_room(40))
                 start_flow(actor, make_flow(actor, 0));
 }
 
 static void
 act_start_many(const struct actor *actor)
 {
-        if (!has_room(MANY + 20))
+        if (!simulation_has_room(MANY + 20))
                 return;
         for (uint64_t i = below(MANY); i > 0; i--)
                 start(actor, make_kind(actor, TIMER, 0));
@@ -381,10 +389,10 @@ act_start_many(const struct actor *actor)
 static void
 act_hold(const struct actor *actor)
 {
-        if (!has_room(40))
+        if (!simulation_has_room(40))
                 return;
         if (one_in(2))
-                make_task(actor, 0);
+                simulation_make_task(actor, 0);
         else
                 make_flow(actor, 0);
 }
@@ -467,7 +475,7 @@ simulation_start_pulse(const struct actor *actor)
         task->after = (weir_nsec)below(UINT64_C(1) << below(37)) + 1;
         task->handle = weir_timer_new(task->after, simulation_task_called, task);
         weir_task_on_free(task->handle, simulation_task_freed);
-        grain_of(task, simulation.slack);
+        simulation_grain(task, simulation.slack);
         start(actor, task);
 }
 
@@ -750,7 +758,8 @@ act_stop(const struct actor *actor)
 static void
 act_push_own(const struct actor *actor)
 {
-        if (!actor->self || actor->self->pulse || actor->where != 'w' || !has_room(20))
+        if (!actor->self || actor->self->pulse || actor->where != 'w' || (actor->self->flow && actor->self->flow->fed) ||
+            !simulation_has_room(20))
                 return;
         struct flow *flow = model_flow_of(actor->self);
         weir_series *series = weir_series_of(actor->handle);
@@ -760,7 +769,7 @@ act_push_own(const struct actor *actor)
         }
         if (flow->handle != series)
                 simulation_differs("task %" PRIu64 " is in another series", actor->self->serial);
-        push(actor, flow, make_task(actor, 1), one_in(2) && !model.starting);
+        push(actor, flow, simulation_make_task(actor, 1), one_in(2) && !model.starting);
 }
 
 static void

@@ -67,6 +67,14 @@ void simulation_task_called(weir_task *task, void *context);
 void simulation_flow_called(weir_series *series, void *context);
 void simulation_task_freed(void *context);
 
+int simulation_fiber(void *context);
+
+/* What callbacks and fibers do (simulation.c). */
+void simulation_arrive(const struct task *task);
+void simulation_check_expired(const struct task *task);
+void simulation_see_deadlines(void);
+void simulation_act_some(const struct actor *actor, unsigned most);
+
 /* Random choices; NULL if none was found soon.  Durations are often one of a few, so that some fall together. */
 extern const char *const simulation_names[MODEL_NAMES];
 weir_nsec simulation_draw_duration(void);
@@ -83,6 +91,9 @@ void simulation_act_count_series(const struct actor *actor);
 void simulation_act_limit_series(const struct actor *actor);
 void simulation_act_ask_series(const struct actor *actor);
 void simulation_start_pulse(const struct actor *actor);
+bool simulation_has_room(unsigned count);
+struct task *simulation_make_task(const struct actor *actor, unsigned depth);
+void simulation_grain(struct task *task, weir_nsec slack);
 void simulation_put_away(void); /* all that was not started */
 
 #endif

@@ -80,6 +80,8 @@ model_freed(struct task *task)
                 i++;
         memmove(&model.alive[i], &model.alive[i + 1], (--model.alive_count - i) * sizeof *model.alive);
         set_place(task, NOWHERE);
+        if (task->own)
+                model_freed(task->own);
 }
 
 static void
@@ -231,6 +233,7 @@ model_extend(struct task *task, weir_nsec by)
 /* -- starting -- */
 
 static void begin_flow(struct flow *flow);
+static void begin_fiber(struct task *fiber);
 
 static void
 enter(struct task *task)
@@ -252,7 +255,21 @@ enter(struct task *task)
                 model.starting += task->starting;
                 for (struct flow *child = task->children; child; child = child->sibling)
                         begin_flow(child);
+                return;
+        case FIBER: begin_fiber(task);
         }
+}
+
+/* Its function is to be called. */
+static void
+begin_fiber(struct task *fiber)
+{
+        struct flow *inner = fiber->children;
+
+        set_place(fiber, WAITING);
+        inner->place = FLOW_RUNNING;
+        inner->deadline_set_at = model.now;
+        model_fiber_wait(fiber, EMPTY, 0);
 }
 
 static void
@@ -553,6 +570,11 @@ restore(struct task *task)
         for (struct flow *child = task->children; child; child = child->sibling) {
                 struct task *current = child->current;
 
+                if (child->fed) {
+                        set_place(task->own, IDLE);
+                        child->current = NULL;
+                        continue;
+                }
                 model.soon -= child->stepping;
                 child->stepping = false;
                 if (child->was_late)
@@ -596,6 +618,8 @@ model_callback_over(struct task *task)
                 return;
         task->flow = NULL;
         flow->current = NULL;
+        if (flow->fed)
+                return;
         if (flow->wraps && !flow->has_status) {
                 flow->has_status = true;
                 flow->status = task->status;
@@ -675,6 +699,83 @@ model_tick_over(struct task *task)
         task->shift = 0;
         pend(task, next);
         task->vague |= was_changed; /* its place may be that of the reset, or of the end of the tick */
+}
+
+/* -- fibers -- */
+
+bool
+model_make_fiber(struct task *fiber)
+{
+        fiber->own = model_task(EMPTY);
+        struct flow *inner = model_flow();
+        if (!fiber->own || !inner)
+                return false;
+        set_place(fiber->own, IDLE);
+        inner->fed = true;
+        model_add(fiber, inner);
+        return true;
+}
+
+void
+model_fiber_wait(struct task *fiber, enum kind kind, weir_nsec after)
+{
+        struct task *own = fiber->own;
+
+        own->kind = kind;
+        own->after = after;
+        own->unsure = false;
+        model_fiber_await(fiber, own);
+}
+
+void
+model_fiber_await(struct task *fiber, struct task *task)
+{
+        task->flow = fiber->children;
+        fiber->children->current = task;
+        enter(task);
+}
+
+void
+model_fiber_refuse(struct task *fiber, struct task *task)
+{
+        set_place(task, IDLE);
+        fiber->refused = task;
+}
+
+void
+model_fiber_give_back(struct task *fiber)
+{
+        if (fiber->refused)
+                drop(fiber->refused, NULL);
+        fiber->refused = NULL;
+}
+
+void
+model_fiber_go_on(struct task *fiber)
+{
+        set_place(fiber->own, IDLE);
+        fiber->children->current = NULL;
+}
+
+void
+model_fiber_over(struct task *fiber, int result)
+{
+        struct flow *inner = fiber->children;
+        int cause = model_cause(inner);
+
+        if (!inner->cause)
+                inner->cause = cause ? cause : model.stopping ? -ESHUTDOWN : 0;
+        fiber->result = result ? result : inner->cause;
+        inner->has_status = true;
+        inner->status = fiber->result;
+        flow_over(inner);
+}
+
+void
+model_fiber_never_begins(struct task *fiber)
+{
+        model_fiber_go_on(fiber);
+        model_fiber_over(fiber, 0);
 }
 
 /* -- questions -- */
@@ -759,6 +860,8 @@ model_next_instant(void)
 int
 model_combinator_status(const struct task *combinator)
 {
+        if (combinator->kind == FIBER)
+                return combinator->result;
         if (combinator->winner >= 0)
                 return 0;
         for (const struct flow *child = combinator->children; child; child = child->sibling)

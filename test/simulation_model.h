@@ -1,5 +1,5 @@
-/* test/simulation_model.h: the promises of the headers and docs/contract.md about timers, tickers, series, parallels, races and
- * modules, as plain arrays that are searched from one end to the other.
+/* test/simulation_model.h: the promises of the headers and docs/contract.md about timers, tickers, series, parallels, races,
+ * modules and fibers, as plain arrays that are searched from one end to the other.
  *
  * The model uses nothing of the library but its types.  Where the contract leaves something open, the model holds the allowed
  * results: a range of instants, or of counts.  Threads: one at a time; the simulation ensures that. */
@@ -15,7 +15,7 @@
 #define MODEL_FLOWS 4096
 #define MODEL_NAMES 12
 
-enum kind { TIMER, TICKER, EMPTY, PARALLEL, RACE, MODULE };
+enum kind { TIMER, TICKER, EMPTY, PARALLEL, RACE, MODULE, FIBER };
 
 enum place {
         NOWHERE, /* freed */
@@ -23,10 +23,11 @@ enum place {
         QUEUED,  /* in a series or a parallel, not started */
         PENDING, /* it has a deadline, which may have come */
         SOON,    /* its callback is to run before time goes on */
-        WAITING, /* a parallel, a race or a module, for its children */
+        WAITING, /* a parallel, a race or a module, for its children; a fiber, for its function */
         RUNNING, /* in its callback */
         DROPPED, /* to be freed without a callback, before time goes on */
         ENDED,   /* its callback has returned, to be freed at once */
+        IDLE,    /* a fiber's: its own, by which it does not wait, or one that it has awaited in vain */
 };
 
 struct flow;
@@ -67,6 +68,11 @@ struct task {
         unsigned waits_for, added;
         int winner; /* of a race: which child; -1: none yet */
         bool won;   /* and that is why the others end */
+
+        struct task *own; /* of a fiber: by which it begins, yields and sleeps.  Its only child is the series within it */
+        struct task *refused; /* which a fiber has awaited in vain, until its next wait */
+        bool begun;
+        int result; /* of its function */
 };
 
 struct flow {
@@ -75,6 +81,7 @@ struct flow {
         uint64_t serial;
         int cause, poison, status; /* once it has ended */
         bool wraps;                /* made for one child of a parallel, whose status it has */
+        bool fed;                  /* within a fiber, which decides what comes next */
         bool takes_last_status;                /* in a race: its status is that of its last task, unless it ends early */
         int last_status;
         bool has_callback;
@@ -137,6 +144,14 @@ void model_set_name(struct flow *flow, int name);
 void model_reset(struct task *task, weir_nsec after);
 void model_extend(struct task *task, weir_nsec by);
 struct flow *model_flow_of(struct task *running); /* made when it is first asked for */
+bool model_make_fiber(struct task *fiber);        /* false: there is no room */
+void model_fiber_wait(struct task *fiber, enum kind kind, weir_nsec after); /* by its own task */
+void model_fiber_await(struct task *fiber, struct task *task);
+void model_fiber_refuse(struct task *fiber, struct task *task);
+void model_fiber_give_back(struct task *fiber);   /* what was refused */
+void model_fiber_go_on(struct task *fiber);              /* its own task has ended: the next stretch */
+void model_fiber_over(struct task *fiber, int result);   /* its function has returned */
+void model_fiber_never_begins(struct task *fiber);
 
 /* -- questions -- */
 
