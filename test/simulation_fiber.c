@@ -1,5 +1,5 @@
 /* test/simulation_fiber.c: the function of fibers: it acts in each stretch, and between them it sleeps, yields and awaits tasks of
- * all kinds.  The model says what each of these returns.
+ * all kinds, also behind a shield, and runs some beside itself in a group.  The model says what each of these returns.
  *
  * Nothing is pushed into the series of a fiber: what a push there does is the matter of other suites.
  *
@@ -12,7 +12,7 @@
 static int
 cause_of(const struct task *fiber)
 {
-        int cause = model_cause(fiber->children);
+        int cause = model_cause(fiber->scope);
 
         return cause ? cause : model.stopping ? -ESHUTDOWN : 0;
 }
@@ -54,9 +54,8 @@ expect_refusal(const struct task *fiber, int status, int cause)
 }
 
 static void
-sleep_some(struct task *fiber)
+sleep_some(struct task *fiber, weir_nsec duration)
 {
-        weir_nsec duration = simulation_draw_duration();
         int cause = cause_of(fiber);
 
         simulation_note('w', "sleeps", (int64_t)fiber->serial, duration, cause);
@@ -75,7 +74,7 @@ sleep_some(struct task *fiber)
 static void
 yield(struct task *fiber)
 {
-        int cause = model_cause(fiber->children);
+        int cause = model_cause(fiber->scope);
 
         if (!cause && model.stopping)
                 return;
@@ -111,6 +110,84 @@ await(struct task *fiber, const struct actor *actor)
                 simulation_differs("the await of task %" PRIu64 " returned %d, should %d", task->serial, status, task->status);
 }
 
+/* -- shields: an early end of the fiber does not reach what it waits for there -- */
+
+static void
+wait_shielded(struct task *fiber)
+{
+        if (!model_fiber_shield(fiber, true))
+                return;
+        simulation_note('w', "shields", (int64_t)fiber->serial, 0, 0);
+        simulation_expect("shield", weir_fiber_shield(true), 0, 0);
+        for (uint64_t waits = below(3); waits > 0; waits--)
+                if (one_in(2))
+                        sleep_some(fiber, (weir_nsec)below(WEIR_SEC(1)));
+                else
+                        yield(fiber);
+        simulation_note('w', "ends shield", (int64_t)fiber->serial, 0, 0);
+        simulation_expect("shield", weir_fiber_shield(false), 0, 0);
+        model_fiber_shield(fiber, false);
+}
+
+/* -- groups -- */
+
+static void
+start_child(struct task *fiber, const struct actor *actor)
+{
+        if (!simulation_has_room(20))
+                return;
+        struct task *task = simulation_make_task(actor, 2);
+        int cause = fiber->group->won ? -ECANCELED : model_cause(fiber->children);
+
+        if (!cause && model.stopping)
+                cause = -ESHUTDOWN;
+        simulation_note('w', "starts child", (int64_t)fiber->serial, (int64_t)task->serial, cause);
+        if (cause)
+                model_drop(task);
+        else
+                model_group_start(fiber->group, task);
+        simulation_expect("start of a child", weir_group_start(fiber->handle_of_group, task->handle), cause, cause);
+}
+
+static void
+close_group(struct task *fiber)
+{
+        struct task *group = fiber->group;
+
+        simulation_note('w', "closes group", (int64_t)fiber->serial, group->waits_for - 1, group->won);
+        model_fiber_give_back(fiber);
+        bool waits = model_group_close(group);
+        int status = weir_group_close(fiber->handle_of_group);
+        if (waits) {
+                simulation_arrive(group);
+                simulation_note('w', "has joined", (int64_t)fiber->serial, status, group->place);
+                if (group->place != SOON)
+                        simulation_differs("fiber %" PRIu64 " goes on while %u children have not ended", fiber->serial,
+                                           group->waits_for);
+        }
+        if (status != group->result)
+                simulation_differs("the group of fiber %" PRIu64 " ended with %d, should with %d", fiber->serial, status,
+                                   group->result);
+        model_group_over(fiber);
+}
+
+static void
+act_on_group(struct task *fiber, const struct actor *actor)
+{
+        if (fiber->group && one_in(3)) {
+                close_group(fiber);
+        } else if (fiber->group && one_in(4) && !cause_of(fiber)) { /* behind its end children may see either cause */
+                simulation_note('w', "cancels group", (int64_t)fiber->serial, 0, 0);
+                model_group_cancel(fiber->group);
+                weir_group_cancel(fiber->handle_of_group);
+        } else if (fiber->group) {
+                start_child(fiber, actor);
+        } else if (simulation_has_room(20) && model_open_group(fiber)) {
+                fiber->handle_of_group = weir_group_open();
+                start_child(fiber, actor);
+        }
+}
+
 int
 simulation_fiber(void *context)
 {
@@ -132,12 +209,18 @@ simulation_fiber(void *context)
         for (uint64_t waits = below(5); waits > 0; waits--) {
                 simulation_act_some(&actor, 2);
                 simulation_see_deadlines();
-                switch (below(4)) {
-                case 0: sleep_some(fiber); break;
-                case 1: yield(fiber); break;
+                switch (below(8)) {
+                case 0:
+                case 1: sleep_some(fiber, simulation_draw_duration()); break;
+                case 2: yield(fiber); break;
+                case 3: wait_shielded(fiber); break;
+                case 4:
+                case 5: act_on_group(fiber, &actor); break;
                 default: await(fiber, &actor);
                 }
         }
+        if (fiber->group)
+                close_group(fiber);
         simulation_act_some(&actor, 1);
         simulation_see_deadlines();
         int result = one_in(4) ? -EIO : 0;

@@ -384,12 +384,24 @@ model_call_off(struct task *task)
                 set_place(task, SOON);
 }
 
+static void end_current(struct flow *flow, bool unsure);
+
+static void
+end_group(struct task *group)
+{
+        for (struct flow *child = group->children; child; child = child->sibling)
+                if (child->place == FLOW_RUNNING)
+                        end_current(child, false);
+}
+
 /* A task within something that is being started may not have been started yet: it is dropped then. */
 static void
 end_current(struct flow *flow, bool unsure)
 {
         struct task *task = flow->current;
 
+        if (flow->fed && flow->parallel && flow->parallel->group)
+                end_group(flow->parallel->group);
         if (!task)
                 return;
         if (task->place == PENDING)
@@ -520,6 +532,8 @@ flow_over(struct flow *flow)
         flow->parallel = NULL;
         if (parallel && parallel->kind == RACE && parallel->winner < 0 && flow->status == 0)
                 win(parallel, flow);
+        if (parallel && parallel->is_group && !parallel->result)
+                parallel->result = flow->status;
         if (parallel && --parallel->waits_for == 0)
                 set_place(parallel, SOON);
         model_flow_let_go(flow);
@@ -712,6 +726,7 @@ model_make_fiber(struct task *fiber)
                 return false;
         set_place(fiber->own, IDLE);
         inner->fed = true;
+        fiber->scope = inner;
         model_add(fiber, inner);
         return true;
 }
@@ -730,8 +745,8 @@ model_fiber_wait(struct task *fiber, enum kind kind, weir_nsec after)
 void
 model_fiber_await(struct task *fiber, struct task *task)
 {
-        task->flow = fiber->children;
-        fiber->children->current = task;
+        task->flow = fiber->scope;
+        fiber->scope->current = task;
         enter(task);
 }
 
@@ -754,7 +769,74 @@ void
 model_fiber_go_on(struct task *fiber)
 {
         set_place(fiber->own, IDLE);
-        fiber->children->current = NULL;
+        fiber->scope->current = NULL;
+}
+
+/* Behind a shield no cause comes down. */
+bool
+model_fiber_shield(struct task *fiber, bool on)
+{
+        struct flow *shield = on ? model_flow() : fiber->scope;
+
+        if (!shield)
+                return false;
+        shield->fed = true;
+        shield->place = FLOW_RUNNING;
+        fiber->scope = on ? shield : fiber->children;
+        if (!on)
+                model_flow_let_go(shield);
+        model.shields += on ? 1 : -1;
+        return true;
+}
+
+bool
+model_open_group(struct task *fiber)
+{
+        struct task *group = model_task(PARALLEL);
+
+        if (!group)
+                return false;
+        set_place(group, IDLE);
+        group->is_group = true;
+        group->flow = fiber->children;
+        group->waits_for = 1; /* for the fiber, until it closes the group */
+        fiber->group = group;
+        return true;
+}
+
+void
+model_group_start(struct task *group, struct task *task)
+{
+        struct flow *child = model_flow();
+
+        child->wraps = true;
+        model_push(child, task, false);
+        model_add(group, child);
+        begin_flow(child);
+}
+
+void
+model_group_cancel(struct task *group)
+{
+        group->won = true;
+        end_group(group);
+}
+
+bool
+model_group_close(struct task *group)
+{
+        set_place(group, --group->waits_for ? WAITING : IDLE);
+        return group->waits_for;
+}
+
+void
+model_group_over(struct task *fiber)
+{
+        struct task *group = fiber->group;
+
+        fiber->group = NULL;
+        let_children_go(group);
+        model_freed(group);
 }
 
 void
@@ -851,7 +933,7 @@ model_next_instant(void)
         for (unsigned i = 0; i < model.flow_count; i++) {
                 const struct flow *flow = model.kept[i];
 
-                if (flow->deadline < instant && flow->place == FLOW_RUNNING && !model_cause(flow))
+                if (flow->deadline < instant && flow->place == FLOW_RUNNING && !model_cause(flow) && !model.shields)
                         instant = flow->deadline;
         }
         return instant;

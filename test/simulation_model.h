@@ -70,9 +70,13 @@ struct task {
         bool won;   /* and that is why the others end */
 
         struct task *own; /* of a fiber: by which it begins, yields and sleeps.  Its only child is the series within it */
+        struct flow *scope;   /* in which it waits: the series within it, or one behind a shield */
+        struct task *group;   /* its open one, a parallel that has no callback; NULL: none */
+        weir_group *handle_of_group;
+        bool is_group;        /* its `result` is that of the child that failed first */
         struct task *refused; /* which a fiber has awaited in vain, until its next wait */
         bool begun;
-        int result; /* of its function */
+        int result; /* of the function */
 };
 
 struct flow {
@@ -106,6 +110,7 @@ struct flow {
 struct model {
         weir_nsec now;
         uint64_t serials, orders;
+        unsigned shields;  /* behind which fibers wait: a deadline may come, and nothing ends */
         unsigned soon;     /* what is to come before time goes on */
         uint64_t name_orders;
         unsigned starting; /* parallels, races and modules of which it is not known whether all children have been started */
@@ -150,6 +155,12 @@ void model_fiber_await(struct task *fiber, struct task *task);
 void model_fiber_refuse(struct task *fiber, struct task *task);
 void model_fiber_give_back(struct task *fiber);   /* what was refused */
 void model_fiber_go_on(struct task *fiber);              /* its own task has ended: the next stretch */
+bool model_fiber_shield(struct task *fiber, bool on);    /* false: there is no room */
+bool model_open_group(struct task *fiber);               /* the same */
+void model_group_start(struct task *group, struct task *task);
+void model_group_cancel(struct task *group);
+bool model_group_close(struct task *group);              /* whether the fiber waits */
+void model_group_over(struct task *fiber);
 void model_fiber_over(struct task *fiber, int result);   /* its function has returned */
 void model_fiber_never_begins(struct task *fiber);
 
