@@ -1,5 +1,5 @@
-/* test/simulation_fiber.c: the function of fibers: it acts in each stretch, and between them it sleeps, yields and awaits tasks of
- * all kinds, also behind a shield, and runs some beside itself in a group.  The model says what each of these returns.
+/* test/simulation_fiber.c: the function of fibers: it acts in each stretch, and between them it sleeps, yields and awaits tasks
+ * of all kinds, also behind a shield, and runs some beside itself in a group.  The model says what each of these returns.
  *
  * Nothing is pushed into the series of a fiber: what a push there does is the matter of other suites.
  *
