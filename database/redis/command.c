@@ -320,6 +320,13 @@ take_reply(struct weir__redis_command *command, weir_task *ask)
         return true;
 }
 
+/* A transaction on a link of its own, which may have another one. */
+static bool
+is_unsent_exec(const struct weir__redis_command *command, enum weir_ask_stage stage)
+{
+        return command->link && !command->session && !command->is_asking && stage <= WEIR_ASK_SENDING;
+}
+
 static bool
 take_failure(struct weir__redis_command *command, weir_task *ask, int status)
 {
@@ -329,6 +336,10 @@ take_failure(struct weir__redis_command *command, weir_task *ask, int status)
         atomic_store_explicit(&node->is_flowing, false, memory_order_relaxed);
         if (may_pass(status) || status == -ETIMEDOUT)
                 weir__redis_doubt(command->redis, node);
+        if (is_unsent_exec(command, stage)) {
+                give_up_link(command);
+                status = status == -ENOTCONN ? -ECONNRESET : status; /* a link of the pool was closed meanwhile */
+        }
         if (may_pass(status) && may_repeat(command, stage) && try_again(command))
                 return false;
         note_failure(command, stage, status);

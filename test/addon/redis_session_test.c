@@ -100,6 +100,22 @@ a_batch_is_executed_as_a_whole(void)
         end();
 }
 
+/* Its connection is closed between two transactions.  The next one has another, unless it was out before that was noticed. */
+static void
+a_transaction_survives_an_idle_connection(void)
+{
+        begin();
+        for (unsigned i = 0; i < 50; i++) {
+                weir_redis_batch *batch = weir_redis_batch_new();
+
+                weir_redis_batch_format(batch, "SET key %u", i);
+                run(weir_redis_exec_new(redis, NULL, batch, see, &last));
+                CU_ASSERT(last.status == 0 || last.status == -ECONNRESET || last.status == -EPIPE);
+                SAY(redis, "CLIENT KILL TYPE normal SKIPME yes");
+        }
+        end();
+}
+
 static void
 a_batch_with_a_wrong_command_does_nothing(void)
 {
@@ -257,6 +273,7 @@ main(void)
                 WEIR_TEST(a_script_is_sent_once),
                 WEIR_TEST(what_is_called_wrongly_says_so),
                 WEIR_TEST(a_batch_is_executed_as_a_whole),
+                WEIR_TEST(a_transaction_survives_an_idle_connection),
                 WEIR_TEST(a_batch_with_a_wrong_command_does_nothing),
                 WEIR_TEST(a_watched_key_that_changes_stops_it),
                 WEIR_TEST(the_commands_of_a_session_go_out_one_after_another),
