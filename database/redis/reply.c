@@ -89,7 +89,8 @@ shape_of(char type)
 
 /* -- the most common reply -- */
 
-/* If the bytes begin with a string that is whole, its size, and where its text is.  0: they do not, or it must be looked at closely. */
+/* If the bytes begin with a string that is whole: its size, and where its text is.  0: they do not, or it must be looked at
+ * closely. */
 static size_t
 read_string(const char *data, size_t size, size_t *text, size_t *text_size)
 {
