@@ -109,8 +109,9 @@ is_stale(struct weir__pq_link *link)
 {
         char byte;
 
-        if (link->first || weir_now() - link->idle_since < link->pool->config.check_after)
+        if (link->first || !link->should_check)
                 return false;
+        link->should_check = false;
         ssize_t size = recv(link->watched, &byte, 1, MSG_PEEK | MSG_DONTWAIT);
         return size == 0 || (size < 0 && errno != EAGAIN && errno != EINTR);
 }

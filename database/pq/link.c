@@ -107,13 +107,14 @@ weir__pq_link_set_limit(struct weir__pq_link *link, weir_nsec limit)
 
 /* -- waits -- */
 
-/* One of its tasks has ended. */
+/* One of its tasks has ended: `waits` is not true any more. */
 static void
-went_on(struct weir__pq_link *link, int status)
+went_on(struct weir__pq_link *link, bool *waits, int status)
 {
         struct weir__pq_after after = {0};
 
         weir__pq_link_lock(link, &after);
+        *waits = false;
         bool is_for_us = status != -EBADF && status != -EINTR; /* else the socket was given up */
         if (link->state != WEIR__PQ_DEAD && status != 0 && is_for_us)
                 weir__pq_link_fail(link, status, NULL, &after);
@@ -131,10 +132,7 @@ on_readable(weir_task *task, void *context)
 {
         struct weir__pq_link *link = context;
 
-        pthread_mutex_lock(&link->lock);
-        link->reads = false;
-        pthread_mutex_unlock(&link->lock);
-        went_on(link, weir_task_status(task));
+        went_on(link, &link->reads, weir_task_status(task));
 }
 
 static void
@@ -142,10 +140,7 @@ on_writable(weir_task *task, void *context)
 {
         struct weir__pq_link *link = context;
 
-        pthread_mutex_lock(&link->lock);
-        link->writes = false;
-        pthread_mutex_unlock(&link->lock);
-        went_on(link, weir_task_status(task));
+        went_on(link, &link->writes, weir_task_status(task));
 }
 
 void

@@ -123,14 +123,14 @@ remove_idle(struct weir__pq_link *link)
 }
 
 static void
-add_idle(struct weir__pq_link *link)
+add_idle(struct weir__pq_link *link, weir_nsec now)
 {
         weir_pq *pool = link->pool;
 
         link->next_idle = pool->idle;
         pool->idle = link;
         link->is_idle = true;
-        link->idle_since = weir_now();
+        link->idle_since = now;
         pool->idle_count++;
         weir__pq_look_at(pool, weir__pq_later(link->idle_since, pool->config.idle_limit));
 }
@@ -150,7 +150,7 @@ weir__pq_take_idle(struct weir__pq_link *link)
 
 /* The query is now that of the link. */
 static void
-assign(struct weir__pq_query *query, struct weir__pq_link *link)
+assign(struct weir__pq_query *query, struct weir__pq_link *link, weir_nsec now)
 {
         weir_pq *pool = query->where->pool;
 
@@ -161,7 +161,7 @@ assign(struct weir__pq_query *query, struct weir__pq_link *link)
         link->in_flight++;
         weir__pq_enqueue(&pool->sent, query);
         pool->stats.queries += query->kind != WEIR__PQ_LEASE;
-        pool->stats.waited += weir_now() - query->began;
+        pool->stats.waited += now - query->began;
         weir__pq_look_at(pool, query->deadline);
 }
 
@@ -188,17 +188,18 @@ weir__pq_next(struct weir__pq_link *link, bool *ret_close)
 
         pthread_mutex_lock(&pool->lock);
         weir_pq *holder = link->holder;
-        bool is_over = !holder && is_used_up(link, weir_now());
+        weir_nsec now = weir_now();
+        bool is_over = !holder && is_used_up(link, now);
         struct weir__pq_list *list = holder ? &holder->waiting : &pool->waiting;
         struct weir__pq_query *query = is_over || (list->first && !has_room(link, list->first)) ? NULL : list->first;
         *ret_close = is_over && link->in_flight == 0;
         if (query) {
                 weir__pq_dequeue(list, query);
-                assign(query, link);
+                assign(query, link, now);
         } else if (link->in_flight == 0 && holder) {
                 holder->is_free = true;
         } else if (link->in_flight == 0 && !*ret_close) {
-                add_idle(link);
+                add_idle(link, now);
         }
         weir__pq_unlock(pool);
         return query;
@@ -311,9 +312,11 @@ place(struct weir__pq_query *query, struct weir__pq_after *after)
         if (link && (is_within || !pool->waiting.first)) {
                 if (is_within)
                         where->is_free = false;
-                else if (link->is_idle)
+                if (link->is_idle) {
                         remove_idle(link);
-                assign(query, link);
+                        link->should_check = query->began - link->idle_since >= pool->config.check_after;
+                }
+                assign(query, link, query->began);
                 return weir__pq_link_ref(link);
         }
         query->state = WEIR__PQ_WAITING;

@@ -353,7 +353,8 @@ struct weir__pq_link {
         unsigned in_flight;    /* queries */
         bool is_alone;         /* the query that it has can have none beside it */
         bool has_pipeline;     /* it can have several queries now */
-        weir_nsec idle_since;  /* written under both locks */
+        weir_nsec idle_since;
+        bool should_check;     /* it was idle for so long that the server may have closed it.  Written before its query is sent */
         weir_nsec deadline;    /* of connecting or cleaning; WEIR_FOREVER: none */
 };
 

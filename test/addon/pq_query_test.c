@@ -325,8 +325,9 @@ there_are_no_more_connections_than_allowed(void)
         CU_ASSERT_EQUAL(server_ask("SELECT count(*) > 3 FROM pg_stat_activity WHERE application_name = 'pq_query_test'")[0], 'f');
         for (unsigned i = 0; i < COUNT; i++)
                 weir_test_wait_freed(&records[i]);
+        WEIR_TEST_EVENTUALLY(stats_of(pool).connecting == 0 && stats_of(pool).busy == 0); /* one may come too late to be needed */
         struct weir_pq_stats stats = stats_of(pool);
-        CU_ASSERT(stats.connections <= 3 && stats.idle == stats.connections && stats.waiting == 0 && stats.busy == 0);
+        CU_ASSERT(stats.connections <= 3 && stats.idle == stats.connections && stats.waiting == 0);
         CU_ASSERT(stats.connects == stats.connections);
         weir_pq_unref(pool);
         weir_test_end();
