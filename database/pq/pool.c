@@ -246,6 +246,8 @@ weir__pq_hold(struct weir__pq_query *query)
         pthread_mutex_lock(&pool->lock);
         bool is_wanted = !query->is_given_up && weir_promise_hold(query->task) == 0;
         query->is_held = is_wanted;
+        if (is_wanted)
+                query->where->commit = WEIR__PQ_COMMIT_SENT;
         query->deadline = weir__pq_later(weir_now(), WEIR__PQ_HELD_LOOK);
         weir__pq_look_at(pool, query->deadline);
         pthread_mutex_unlock(&pool->lock);

@@ -140,6 +140,8 @@ struct weir__pq_list {
         unsigned length;
 };
 
+enum weir__pq_commit { WEIR__PQ_NOT_COMMITTED = 0, WEIR__PQ_COMMIT_SENT, WEIR__PQ_COMMITTED };
+
 struct weir_pq {
         /* Constant. */
         weir_pq *pool;  /* the pool; of a transaction its pool, with a reference of the user sort */
@@ -170,6 +172,7 @@ struct weir_pq {
         struct weir__pq_link *leased; /* with a reference; NULL: not yet, or not any more */
         bool is_free;                 /* the link has no query */
         bool is_lost;                 /* the link broke */
+        enum weir__pq_commit commit;
         char *problem;                /* of the first of its queries that has failed */
 
         /* Of a pool: its listeners. */

@@ -174,6 +174,14 @@ on_end(weir_series *series, void *context)
 }
 
 static void
+note_commit(weir_pq *handle, enum weir__pq_commit commit)
+{
+        pthread_mutex_lock(&handle->pool->lock);
+        handle->commit = commit;
+        pthread_mutex_unlock(&handle->pool->lock);
+}
+
+static void
 on_committed(weir_task *query, void *context)
 {
         struct attempt *attempt = context;
@@ -185,6 +193,8 @@ on_committed(weir_task *query, void *context)
                 status = -ENOTRECOVERABLE;
                 note_problem(attempt->handle, "the server has rolled back, because a query had failed");
         }
+        if (!status || status == -ENOTRECOVERABLE || *weir_pq_sqlstate(query)) /* else there was no answer */
+                note_commit(attempt->handle, status ? WEIR__PQ_NOT_COMMITTED : WEIR__PQ_COMMITTED);
         if (status)
                 fail(query, status);
 }
@@ -377,6 +387,17 @@ weir_task *
 weir_pq_transaction_new(weir_pq *pool, weir_pq_steps_fn *steps, weir_task_fn *done, void *context)
 {
         return weir_pq_transaction_new_with(pool, NULL, steps, done, context);
+}
+
+int
+weir_pq_transaction_committed(const weir_pq *transaction)
+{
+        if (!transaction || transaction->pool == transaction)
+                return -EINVAL;
+        pthread_mutex_lock(&transaction->pool->lock);
+        enum weir__pq_commit commit = transaction->commit;
+        pthread_mutex_unlock(&transaction->pool->lock);
+        return commit == WEIR__PQ_COMMITTED ? 1 : commit == WEIR__PQ_COMMIT_SENT ? -EINPROGRESS : 0;
 }
 
 const char *

@@ -317,7 +317,8 @@ struct weir_pq_transaction_config {
 /* Makes a task of a transaction: BEGIN on a connection of its own, the steps, and COMMIT at their end.  If a
  * step fails, ROLLBACK; the task has the status of that step.  A cancel and a deadline also lead to ROLLBACK,
  * behind the end of the task.  Once COMMIT was sent they wait for the server's answer, for about a second at
- * most.  If that does not come, it is unknown whether the transaction holds.
+ * most.  The status is that of the cancel all the same; weir_pq_transaction_committed says whether the
+ * transaction holds.
  *
  *     static void
  *     move(weir_pq *transaction, weir_series *series, void *context)
@@ -340,6 +341,13 @@ struct weir_pq_transaction_config {
 WEIR_API weir_task *weir_pq_transaction_new(weir_pq *pool, weir_pq_steps_fn *steps, weir_task_fn *done, void *context);
 WEIR_API weir_task *weir_pq_transaction_new_with(weir_pq *pool, const struct weir_pq_transaction_config *config,
                                                  weir_pq_steps_fn *steps, weir_task_fn *done, void *context);
+
+/* Whether a transaction is committed.
+ *
+ * Result:  1; 0: it is not, and will not be unless its steps go on; -EINPROGRESS: COMMIT was sent and has no answer,
+ *          and behind the end of the task it will get none, so it is unknown; -EINVAL: NULL, or no transaction.
+ * Threads: within its flow, and behind its end, with a reference. */
+WEIR_API int weir_pq_transaction_committed(const weir_pq *transaction);
 
 /* Why a transaction has failed, for people: the problem of the first of its queries that has failed, COMMIT
  * included.

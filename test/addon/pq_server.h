@@ -49,7 +49,7 @@ become_user(void)
 }
 
 static pid_t
-spawn(char *const *arguments)
+spawn(const char *const *arguments)
 {
         pid_t pid = fork();
 
@@ -60,12 +60,12 @@ spawn(char *const *arguments)
         dup2(null, 0);
         dup2(log, 1);
         dup2(log, 2);
-        execv(arguments[0], arguments);
+        execv(arguments[0], (char *const *)arguments);
         _exit(127);
 }
 
 static int
-run(char *const *arguments)
+run(const char *const *arguments)
 {
         int status = -1;
         pid_t pid = spawn(arguments);
@@ -77,7 +77,7 @@ static pid_t
 start_postgres(void)
 {
         char program[PATH_MAX], port[16];
-        char *arguments[] = {program, "-D", "data", "-k", server.directory, "-p", port, "-c", "listen_addresses=127.0.0.1",
+        const char *arguments[] = {program, "-D", "data", "-k", server.directory, "-p", port, "-c", "listen_addresses=127.0.0.1",
                              "-c", "fsync=off", "-c", "max_connections=40", "-c", "shared_buffers=4MB", "-c", "autovacuum=off",
                              "-c", "max_wal_senders=0", "-c", "wal_level=minimal", NULL};
 
@@ -234,7 +234,7 @@ static inline bool
 server_make(void)
 {
         char program[PATH_MAX];
-        char *arguments[] = {program, "-D", "data", "-A", "trust", "-U", "weir", "-E", "UTF8", "--locale=C", "-N", NULL};
+        const char *arguments[] = {program, "-D", "data", "-A", "trust", "-U", "weir", "-E", "UTF8", "--locale=C", "-N", NULL};
         int ends[2];
         const struct passwd *user = getpwnam("postgres");
 

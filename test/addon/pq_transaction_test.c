@@ -176,6 +176,7 @@ a_constraint_that_fails_at_commit_is_told(void)
         weir_pq *pool = pool_of(1, 1);
         CU_ASSERT_EQUAL(run_plan(pool, &plan), -EEXIST);
         CU_ASSERT_PTR_NOT_NULL(strstr(weir_pq_transaction_problem(plan.kept), "late_a_key"));
+        CU_ASSERT_EQUAL(weir_pq_transaction_committed(plan.kept), 0);
         weir_pq_unref(plan.kept);
         weir_pq_unref(pool);
         weir_test_end();
@@ -224,6 +225,55 @@ a_deadline_within_a_query_rolls_back(void)
         CU_ASSERT_EQUAL(stats_of(pool).connects, 1);
         weir_pq_unref(pool);
         weir_test_end();
+}
+
+/* COMMIT lasts as long as the trigger sleeps.  Returns whether it is committed. */
+static int
+cancel_at_commit(const char *seconds)
+{
+        struct plan plan = {.queries = {"INSERT INTO slow VALUES (1)"}, .should_keep = true};
+        char sql[256];
+
+        server_ask("DROP TABLE IF EXISTS slow CASCADE");
+        server_ask("CREATE TABLE slow (a int)");
+        snprintf(sql, sizeof sql,
+                 "CREATE OR REPLACE FUNCTION wait() RETURNS trigger LANGUAGE plpgsql AS "
+                 "'BEGIN PERFORM pg_sleep(%s); RETURN NULL; END'",
+                 seconds);
+        server_ask(sql);
+        server_ask("CREATE CONSTRAINT TRIGGER waits AFTER INSERT ON slow DEFERRABLE INITIALLY DEFERRED FOR EACH ROW "
+                   "EXECUTE FUNCTION wait()");
+        weir_test_begin_real(2);
+        weir_pq *pool = pool_of(1, 1);
+        weir_series *series = weir_series_ref(weir_series_new(NULL, NULL));
+        weir_series_push(series, weir_pq_transaction_new(pool, push_steps, on_end, &plan));
+        weir_series_start(series);
+        WEIR_TEST_EVENTUALLY(server_ask("SELECT count(*) FROM pg_stat_activity WHERE query = 'COMMIT' AND state = 'active'")[0] ==
+                             '1');
+        weir_series_cancel(series);
+        WEIR_TEST_EVENTUALLY(plan.ends == 1);
+        int committed = weir_pq_transaction_committed(plan.kept);
+        weir_pq_unref(plan.kept);
+        weir_series_unref(series);
+        WEIR_TEST_EVENTUALLY(stats_of(pool).busy == 0);
+        weir_pq_unref(pool);
+        weir_test_end();
+        CU_ASSERT_EQUAL(plan.status, -ECANCELED);
+        return committed;
+}
+
+static void
+a_commit_that_was_sent_is_waited_for(void)
+{
+        CU_ASSERT_EQUAL(cancel_at_commit("0.2"), 1);
+        CU_ASSERT_STRING_EQUAL(server_ask("SELECT count(*) FROM slow"), "1");
+}
+
+static void
+but_not_for_ever(void)
+{
+        CU_ASSERT_EQUAL(cancel_at_commit("600"), -EINPROGRESS);
+        CU_ASSERT_STRING_EQUAL(server_ask("SELECT count(*) FROM slow"), "0");
 }
 
 static void
@@ -295,6 +345,7 @@ bad_input_is_answered(void)
         CU_ASSERT_EQUAL(weir_task_run(weir_pq_transaction_new_with(pool, &wrong, push_steps, NULL, NULL)), -EINVAL);
         CU_ASSERT_EQUAL(weir_task_run(weir_pq_transaction_new(pool, NULL, NULL, NULL)), -EINVAL);
         CU_ASSERT_EQUAL(weir_task_run(weir_pq_transaction_new(NULL, push_steps, NULL, NULL)), -ENOMEM);
+        CU_ASSERT(weir_pq_transaction_committed(NULL) == -EINVAL && weir_pq_transaction_committed(pool) == -EINVAL);
         CU_ASSERT_EQUAL(weir_task_run(weir_pq_transaction_new(pool, push_levels, NULL, &plan)), -EINVAL); /* one within another */
         weir_task_dismiss(weir_pq_transaction_new(pool, push_steps, NULL, &plan));
         weir_pq_close(pool);
@@ -380,6 +431,8 @@ main(void)
                 WEIR_TEST(a_constraint_that_fails_at_commit_is_told),
                 WEIR_TEST(a_cancel_rolls_back),
                 WEIR_TEST(a_deadline_within_a_query_rolls_back),
+                WEIR_TEST(a_commit_that_was_sent_is_waited_for),
+                WEIR_TEST(but_not_for_ever),
                 WEIR_TEST(a_connection_that_breaks_ends_it),
                 WEIR_TEST(serialization_failures_are_tried_again),
                 WEIR_TEST(bad_input_is_answered),

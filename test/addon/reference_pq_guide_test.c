@@ -154,6 +154,7 @@ both_change_or_none_does(void)
         struct weir_pq_transaction_config config = WEIR_PQ_TRANSACTION_CONFIG_DEFAULT;
 
         CU_ASSERT(weir_task_run(weir_pq_transaction_new(pool, push_changes, NULL, &transfer)) == 0);
+        CU_ASSERT(weir_pq_transaction_committed(transfer.transaction) == 1);
         config.begin = "BEGIN ISOLATION LEVEL SERIALIZABLE";
         config.attempts = 5; /* if others have changed the same */
         CU_ASSERT(weir_task_run(weir_pq_transaction_new_with(pool, &config, push_changes, NULL, &wrong)) == -ERANGE);
