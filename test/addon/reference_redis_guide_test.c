@@ -13,7 +13,7 @@
 static weir_redis *redis;
 static char said[512];
 
-/* -- commands and replies -- */
+/* -- weir/redis.h -- */
 
 static void
 show(weir_task *task, void *context)
