@@ -2,12 +2,15 @@
  *
  * Each of 64 loops sends its next command when it has the reply to the last one.  The peers: hiredis with libevent, on one
  * thread; and redis-benchmark with 64 connections, without pipelining.  All talk to the same server, over TCP. */
+#include <arpa/inet.h>
+#include <netinet/in.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -177,13 +180,31 @@ measure_benchmark(const void *argument, double values[BENCH_VALUES])
 
 /* -- the server -- */
 
+/* A socket that is bound to a free port, which it sets, or connected to that; -1. */
+static int
+open_socket(bool is_client)
+{
+        struct sockaddr_in name = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+        socklen_t size = sizeof name;
+        int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+        name.sin_port = htons(is_client ? (uint16_t)port : 0);
+        if (is_client ? connect(fd, (struct sockaddr *)&name, size) : bind(fd, (struct sockaddr *)&name, size)) {
+                close(fd);
+                return -1;
+        }
+        if (!is_client && getsockname(fd, (struct sockaddr *)&name, &size) == 0)
+                port = ntohs(name.sin_port);
+        return fd;
+}
+
 static pid_t
 start_server(void)
 {
         char port_text[16];
         int parent = getpid();
 
-        port = 20000 + parent % 20000;
+        close(open_socket(false));
         snprintf(port_text, sizeof port_text, "%d", port);
         pid_t server = fork();
         if (server == 0) {
@@ -194,8 +215,14 @@ start_server(void)
                        (char *)NULL);
                 _exit(127);
         }
-        bench_sleep(BENCH_NSEC_PER_SEC / 2);
-        return waitpid(server, NULL, WNOHANG) == 0 ? server : -1;
+        for (int fd; waitpid(server, NULL, WNOHANG) == 0; bench_sleep(BENCH_NSEC_PER_SEC / 100)) {
+                fd = open_socket(true);
+                if (fd < 0)
+                        continue;
+                close(fd);
+                return server;
+        }
+        return -1;
 }
 
 static void
