@@ -18,6 +18,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -117,6 +118,10 @@ end_postgres(pid_t *pid, int signal)
         for (int i = 0; i < count; i++)
                 kill(children[i], SIGKILL);
         waitpid(*pid, NULL, 0);
+        for (int i = 0; i < count; i++) /* they are the keeper's now */
+                waitpid(children[i], NULL, 0);
+        while (waitpid(-1, NULL, WNOHANG) > 0)
+                continue;
         *pid = 0;
 }
 
@@ -251,6 +256,7 @@ server_make(void)
         if (fork() == 0) {
                 close(ends[0]);
                 setsid();
+                prctl(PR_SET_CHILD_SUBREAPER, 1);
                 signal(SIGPIPE, SIG_IGN);
                 weir_test_leaks_do_not_count = 1;
                 snprintf(program, sizeof program, "%s/initdb", server.programs);
