@@ -110,10 +110,10 @@ end_round(struct round *round)
 }
 
 /* The group is freed. */
-static void
+static __attribute__((cold, noinline)) void
 leave_round(struct round *round)
 {
-        if (!round || weir__phase_is_forked()) {
+        if (weir__phase_is_forked()) {
                 weir__waitable_unref((struct weir__waitable *)round);
                 return;
         }
@@ -145,7 +145,8 @@ weir_waitgroup_free(weir_waitgroup *group)
                 return;
         while (!weir__phase_is_forked() && is_being_left(group))
                 (void)sched_yield();
-        leave_round(group->round);
+        if (group->round)
+                leave_round(group->round);
         weir__free(group, sizeof *group);
 }
 
@@ -252,7 +253,7 @@ is_done(struct weir_waitgroup *group)
 }
 
 /* The last done takes the lock from now on.  Returns false if the count is zero.  Under the lock. */
-static bool
+static inline bool
 set_awaited(struct weir_waitgroup *group)
 {
         uint64_t word = atomic_load_explicit(&group->word, memory_order_acquire);
