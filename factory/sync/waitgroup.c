@@ -205,7 +205,7 @@ one_less(uint64_t word)
 }
 
 /* For what seems to be the last done, while somebody waits. */
-static void
+static __attribute__((noinline)) void
 done_with_lock(struct weir_waitgroup *group)
 {
         struct weir__list released = {0};
