@@ -181,6 +181,8 @@ for addon in "${addons[@]}"; do
         # shellcheck disable=SC2046
         "$cc" -std=c11 "of_$addon.c" -o "of_$addon" $(pkg-config --cflags --libs "weir-$addon")
         expect "$(LD_LIBRARY_PATH=$(dirname "$library") "./of_$addon")"
+        # What libpq.pc names for static programs comes with no package that libpq-dev needs.
+        [ "$addon" != pq ] || continue
         # shellcheck disable=SC2046
         "$cc" -std=c11 "of_$addon.c" -o "of_$addon" $(pkg-config --cflags --libs --static "weir-$addon" | sed -E 's/-l(weir[a-z0-9-]*)/-l:lib\1.a/g')
         expect "$("./of_$addon")"
