@@ -115,7 +115,7 @@ class Fiber:
         if wish == SLEEP:
             what += " for %g s" % (int(wanted["duration"]) / 1e9)
         elif wish == WAIT:
-            what += " %s at 0x%x" % (text_at(wanted["wait"]["ops"]["work"]["kind"]), number(wanted["wait"]["object"]))
+            what += " %s at 0x%x" % (text_at(self.value["wait_ops"]["work"]["kind"]), number(wanted["wait"]["object"]))
         elif wish == AWAIT:
             what += " " + self.task()
         elif wish == JOIN:
