@@ -119,16 +119,16 @@ leave(struct weir__hedge *hedge)
 void
 weir__hedge_disown(struct weir__request *first)
 {
-        if (first->hedge && !first->seeker.is_fixed)
+        if (!first->seeker.is_fixed && first->hedge)
                 first->hedge->first = NULL;
 }
 
 void
 weir__hedge_detach(struct weir__request *first)
 {
-        struct weir__hedge *hedge = first->hedge;
+        struct weir__hedge *hedge = first->seeker.is_fixed ? NULL : first->hedge; /* of a fixed one it may be leaving */
 
-        if (!hedge || first->seeker.is_fixed)
+        if (!hedge)
                 return;
         first->hedge = NULL;
         if (weir__alarm_clear(weir__poller_at(hedge->poller), &hedge->alarm))
