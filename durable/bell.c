@@ -1,7 +1,7 @@
 /* durable/bell.c: a file that wakes the other nodes of a file of SQLite.
  *
- * Whoever rings writes a byte into the file; those that watch have an inotify instance for it.  The descriptor of that is
- * closed when nobody watches any more and the task that waits for it has ended.
+ * A node rings by a byte that it writes into the file; nodes that watch have an inotify instance for it.  The descriptor of
+ * that is closed when nobody watches any more and the task that waits for it has ended.
  *
  * Threads: any; `lock` guards all but what is constant. */
 #include <errno.h>

@@ -10,7 +10,7 @@ struct weir__durable_bell;
 struct weir__durable_bell *weir__durable_bell_new(const char *file, weir_durable *store);
 void weir__durable_bell_free(struct weir__durable_bell *bell); /* takes NULL */
 
-/* Wakes all that watch.  Never fails: who misses it looks later. */
+/* Wakes all nodes that watch.  Never fails: a node that misses it looks later. */
 void weir__durable_bell_ring(struct weir__durable_bell *bell);
 
 /* From now on each ring of another node is a weir__durable_ring of the store.  Where that is not possible, nothing happens. */

@@ -186,7 +186,7 @@ WEIR_API int weir_fiber_acquire_tokens(weir_semaphore *semaphore, uint64_t token
 
 /* Takes an object out of a pool.  One that is there is taken without a task.
  *
- * Owner:   if the result is 0, the object is the caller's, who puts it back by weir_pool_put.
+ * Owner:   if the result is 0, the object is the caller's; weir_pool_put puts it back.
  *          Otherwise it is NULL.
  * Result:  as the start and the status of weir_pool_take_new; -EDEADLK outside of a fiber.
  * Threads: a fiber. */

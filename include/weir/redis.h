@@ -87,7 +87,7 @@ WEIR_API int64_t weir_redis_integer(const struct weir_redis_reply *reply, int64_
 
 /* Copies a reply, for use after the callback.
  *
- * Owner:   the caller, who frees it by weir_redis_reply_free, which accepts NULL.
+ * Owner:   the caller; weir_redis_reply_free frees it, and accepts NULL.
  * Result:  NULL when out of memory, and for NULL.
  * Threads: any that may read the reply. */
 WEIR_API struct weir_redis_reply *weir_redis_reply_copy(const struct weir_redis_reply *reply);
