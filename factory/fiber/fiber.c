@@ -264,8 +264,9 @@ is_private(const struct weir__fiber *fiber)
 {
         const struct weir_series *inner = &fiber->inner;
 
-        return !fiber->task.series && !fiber->has_waited && !weir__phase_is_stopping() && !inner->free_context &&
-               !weir__series_extra_of(inner) && !atomic_load_explicit(&inner->cause, memory_order_relaxed) &&
+        return !fiber->task.series && !fiber->has_waited && !fiber->shield && !weir__phase_is_stopping() &&
+               !inner->free_context && !weir__series_extra_of(inner) &&
+               !atomic_load_explicit(&inner->cause, memory_order_relaxed) &&
                atomic_load_explicit(&inner->references, memory_order_acquire) == 2;
 }
 
