@@ -38,15 +38,6 @@ ask(weir_pq *pool, const char *sql)
         return end;
 }
 
-static struct weir_pq_stats
-stats_of(weir_pq *pool)
-{
-        struct weir_pq_stats stats = {.size = sizeof stats};
-
-        CU_ASSERT_EQUAL(weir_pq_stats(pool, &stats), 0);
-        return stats;
-}
-
 static weir_pq *
 pool_of(const char *conninfo, weir_nsec connect_limit)
 {
@@ -81,7 +72,7 @@ refusals_have_a_status(void)
         struct end end = ask(pool, "SELECT 1");
         CU_ASSERT_EQUAL(end.status, -ECONNREFUSED);
         CU_ASSERT_PTR_NOT_NULL(strstr(end.problem, "Connection refused"));
-        CU_ASSERT_EQUAL(stats_of(pool).refused, 1);
+        CU_ASSERT_EQUAL(server_stats(pool).refused, 1);
         weir_pq_unref(pool);
         pool = pool_of("host=/nowhere user=weir", WEIR_SEC(10));
         CU_ASSERT_EQUAL(ask(pool, "SELECT 1").status, -ENOENT);
@@ -148,7 +139,7 @@ one_that_does_not_answer_is_too_late(void)
         weir_pq *pool = pool_of(fake.conninfo, WEIR_MSEC(50));
         struct end end = ask(pool, "SELECT 1");
         CU_ASSERT_EQUAL(end.status, -ETIMEDOUT);
-        CU_ASSERT_EQUAL(stats_of(pool).connections, 0);
+        CU_ASSERT_EQUAL(server_stats(pool).connections, 0);
         weir_pq_unref(pool);
         pool = pool_of(fake.conninfo, WEIR_FOREVER);
         struct end late = fresh();
@@ -162,7 +153,7 @@ one_that_does_not_answer_is_too_late(void)
         weir_pq_close(pool);
         weir_test_latch_wait(&closed.latch);
         CU_ASSERT_EQUAL(closed.status, -EPIPE);
-        WEIR_TEST_EVENTUALLY(stats_of(pool).connections == 0);
+        WEIR_TEST_EVENTUALLY(server_stats(pool).connections == 0);
         weir_pq_unref(pool);
         fake_end(&fake);
         weir_test_end();
@@ -239,13 +230,13 @@ a_server_that_falls_silent_loses_its_connection(void)
         weir_series *series = weir_series_ref(weir_series_new(NULL, NULL));
         weir_series_push(series, weir_pq_query_new(pool, "SELECT 1", note_end, &end));
         weir_series_start(series);
-        WEIR_TEST_EVENTUALLY(stats_of(pool).queries == 1);
+        WEIR_TEST_EVENTUALLY(server_stats(pool).queries == 1);
         weir_series_cancel(series);
         weir_series_unref(series);
         weir_test_latch_wait(&end.latch);
         CU_ASSERT_EQUAL(end.status, -ECANCELED);
-        WEIR_TEST_EVENTUALLY(stats_of(pool).connections == 0);
-        CU_ASSERT_EQUAL(stats_of(pool).lost, 1);
+        WEIR_TEST_EVENTUALLY(server_stats(pool).connections == 0);
+        CU_ASSERT_EQUAL(server_stats(pool).lost, 1);
         weir_pq_unref(pool);
         fake_end(&fake);
         weir_test_end();
@@ -265,10 +256,10 @@ a_backend_that_ends_while_idle_harms_nobody(void)
                 CU_ASSERT_EQUAL(end.status, 0);
                 snprintf(sql, sizeof sql, "SELECT pg_terminate_backend(%s, 10000)", end.value);
                 CU_ASSERT_EQUAL(server_ask(sql)[0], 't');
-                WEIR_TEST_EVENTUALLY(stats_of(pool).connections == 0);
+                WEIR_TEST_EVENTUALLY(server_stats(pool).connections == 0);
         }
-        CU_ASSERT_EQUAL(stats_of(pool).lost, 20);
-        CU_ASSERT_EQUAL(stats_of(pool).failed, 0);
+        CU_ASSERT_EQUAL(server_stats(pool).lost, 20);
+        CU_ASSERT_EQUAL(server_stats(pool).failed, 0);
         weir_pq_unref(pool);
         weir_test_end();
 }

@@ -1,18 +1,6 @@
 /* test/addon/pq_listen_test.c: notifications: what a listener gets, what it may have missed, and how it listens again. */
 #include "test/addon/pq_server.h"
 
-static weir_pq *
-pool_of(bool is_tcp)
-{
-        struct weir_pq_config config = WEIR_PQ_CONFIG_DEFAULT;
-
-        config.connections = 1;
-        config.name = "test";
-        weir_pq *pool = weir_pq_new(server_conninfo(is_tcp), &config);
-        CU_ASSERT_PTR_NOT_NULL_FATAL(pool);
-        return pool;
-}
-
 static int
 backends(void)
 {
@@ -54,7 +42,7 @@ static void
 a_listener_gets_notifications(void)
 {
         weir_test_begin_real(2);
-        weir_pq *pool = pool_of(false);
+        weir_pq *pool = server_pool(1, 0, false);
         weir_channel *events = weir_pq_events_new(10);
         weir_pq_listener *listener = weir_pq_listen(pool, "Orders \"of\" today", events);
         CU_ASSERT_PTR_NOT_NULL_FATAL(listener);
@@ -74,7 +62,7 @@ static void
 listeners_share_a_connection(void)
 {
         weir_test_begin_real(2);
-        weir_pq *pool = pool_of(false);
+        weir_pq *pool = server_pool(1, 0, false);
         weir_channel *events = weir_pq_events_new(10), *others = weir_pq_events_new(10);
         weir_pq_listener *one = weir_pq_listen(pool, "a", events);
         CU_ASSERT_STRING_EQUAL(next(events), "a=+");
@@ -107,7 +95,7 @@ it_listens_again_behind_a_lost_connection(void)
 {
         weir_test_begin_real(2);
         weir_log_set(NULL, NULL);
-        weir_pq *pool = pool_of(true);
+        weir_pq *pool = server_pool(1, 0, true);
         weir_channel *events = weir_pq_events_new(10);
         weir_pq_listener *listener = weir_pq_listen(pool, "a", events);
         CU_ASSERT_STRING_EQUAL(next(events), "a=+");
@@ -132,7 +120,7 @@ it_listens_when_the_server_comes(void)
         weir_test_begin_real(2);
         weir_log_set(NULL, NULL);
         server_stop();
-        weir_pq *pool = pool_of(false);
+        weir_pq *pool = server_pool(1, 0, false);
         weir_channel *events = weir_pq_events_new(10);
         weir_pq_listener *listener = weir_pq_listen(pool, "a", events);
         struct weir_pq_stats stats = {.size = sizeof stats};
@@ -149,7 +137,7 @@ static void
 a_full_channel_loses_events_and_says_so(void)
 {
         weir_test_begin_real(2);
-        weir_pq *pool = pool_of(false);
+        weir_pq *pool = server_pool(1, 0, false);
         weir_channel *events = weir_pq_events_new(2), *others = weir_pq_events_new(WEIR_UNBOUNDED);
         weir_pq_listener *listener = weir_pq_listen(pool, "a", events), *other = weir_pq_listen(pool, "a", others);
         CU_ASSERT_STRING_EQUAL(next(others), "a=+");
@@ -184,7 +172,7 @@ many_notifications_come_in_order(void)
         enum { COUNT = 20000 };
 
         weir_test_begin_real(2);
-        weir_pq *pool = pool_of(true);
+        weir_pq *pool = server_pool(1, 0, true);
         weir_channel *events = weir_pq_events_new(WEIR_UNBOUNDED);
         weir_pq_listener *listener = weir_pq_listen(pool, "a", events);
         CU_ASSERT_STRING_EQUAL(next(events), "a=+");
@@ -212,7 +200,7 @@ listeners_come_and_go(void)
 
         weir_test_begin_real(2);
         weir_log_set(NULL, NULL);
-        weir_pq *pool = pool_of(false);
+        weir_pq *pool = server_pool(1, 0, false);
         weir_channel *events = weir_pq_events_new(100);
         for (unsigned i = 0; i < 400; i++) {
                 unsigned at = (unsigned)weir_test_random_below(&random, 8);
@@ -236,7 +224,7 @@ static void
 bad_input_is_answered(void)
 {
         weir_test_begin_real(1);
-        weir_pq *pool = pool_of(false);
+        weir_pq *pool = server_pool(1, 0, false);
         weir_channel *events = weir_pq_events_new(1);
         CU_ASSERT_PTR_NULL(weir_pq_listen(NULL, "a", events));
         CU_ASSERT_EQUAL(errno, ENOMEM);

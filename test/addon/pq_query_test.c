@@ -42,27 +42,6 @@ fresh(void)
         return seen;
 }
 
-static weir_pq *
-pool_of(unsigned connections)
-{
-        struct weir_pq_config config = WEIR_PQ_CONFIG_DEFAULT;
-
-        config.connections = connections;
-        config.name = "test";
-        weir_pq *pool = weir_pq_new(server_conninfo(false), &config);
-        CU_ASSERT_PTR_NOT_NULL_FATAL(pool);
-        return pool;
-}
-
-static struct weir_pq_stats
-stats_of(weir_pq *pool)
-{
-        struct weir_pq_stats stats = {.size = sizeof stats};
-
-        CU_ASSERT_EQUAL(weir_pq_stats(pool, &stats), 0);
-        return stats;
-}
-
 static struct seen
 ask(weir_pq *pool, const char *sql)
 {
@@ -80,7 +59,7 @@ static void
 a_query_has_rows(void)
 {
         weir_test_begin_real(2);
-        weir_pq *pool = pool_of(2);
+        weir_pq *pool = server_pool(2, 0, false);
         struct seen seen = ask(pool, "SELECT 40 + n, 'x' AS word FROM generate_series(2, 4) AS n");
         CU_ASSERT_EQUAL(seen.status, 0);
         CU_ASSERT(seen.rows == 3 && seen.columns == 2 && seen.affected == 3);
@@ -92,7 +71,7 @@ a_query_has_rows(void)
         CU_ASSERT_EQUAL(ask(pool, "SELECT 'x'").number_failed, -EINVAL);
         CU_ASSERT_EQUAL(ask(pool, "SELECT '99999999999999999999'").number_failed, -ERANGE);
         CU_ASSERT_EQUAL(ask(pool, "").status, 0);
-        CU_ASSERT_EQUAL(stats_of(pool).connects, 1);
+        CU_ASSERT_EQUAL(server_stats(pool).connects, 1);
         weir_pq_unref(pool);
         weir_test_end();
 }
@@ -114,7 +93,7 @@ columns_have_names_and_types(void)
         int is_right = 0;
 
         weir_test_begin_real(1);
-        weir_pq *pool = pool_of(1);
+        weir_pq *pool = server_pool(1, 0, false);
         CU_ASSERT_EQUAL(weir_task_run(weir_pq_query_new(pool, "SELECT 1::int AS a, 'x'::text AS b", note_columns, &is_right)), 0);
         CU_ASSERT(is_right);
         weir_pq_unref(pool);
@@ -127,7 +106,7 @@ parameters_are_texts_numbers_and_bytes(void)
         struct seen seen = fresh();
 
         weir_test_begin_real(1);
-        weir_pq *pool = pool_of(1);
+        weir_pq *pool = server_pool(1, 0, false);
         weir_task *query = weir_pq_query_new(pool, "SELECT concat_ws('|', $1::text, $2::bigint, encode($3, 'hex'), $4::text)",
                                              see, &seen);
         CU_ASSERT_EQUAL(weir_pq_add_text(query, "it's; \\ \"x\""), 0);
@@ -154,7 +133,7 @@ many_parameters_go_too(void)
         size_t used = strlen(sql);
 
         weir_test_begin_real(1);
-        weir_pq *pool = pool_of(1);
+        weir_pq *pool = server_pool(1, 0, false);
         for (int i = 1; i <= 1000; i++)
                 used += (size_t)sprintf(sql + used, " + $%d::int", i);
         weir_task *query = weir_pq_query_new(pool, sql, see, &seen);
@@ -172,7 +151,7 @@ a_script_has_several_statements(void)
         struct seen seen = fresh();
 
         weir_test_begin_real(1);
-        weir_pq *pool = pool_of(1);
+        weir_pq *pool = server_pool(1, 0, false);
         CU_ASSERT_EQUAL(weir_task_run(weir_pq_script_new(pool,
                                                          "CREATE TEMP TABLE t (a int); INSERT INTO t VALUES (1), (2); "
                                                          "SELECT sum(a) FROM t",
@@ -212,7 +191,7 @@ failures_have_a_status_by_class(void)
         };
 
         weir_test_begin_real(1);
-        weir_pq *pool = pool_of(1);
+        weir_pq *pool = server_pool(1, 0, false);
         for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
                 struct seen seen = ask(pool, cases[i].sql);
 
@@ -222,7 +201,7 @@ failures_have_a_status_by_class(void)
         }
         CU_ASSERT_STRING_EQUAL(ask(pool, "DO $$ BEGIN RAISE 'own words'; END $$").problem,
                                "ERROR:  own words\nCONTEXT:  PL/pgSQL function inline_code_block line 1 at RAISE");
-        CU_ASSERT_EQUAL(stats_of(pool).connects, 1);
+        CU_ASSERT_EQUAL(server_stats(pool).connects, 1);
         weir_pq_unref(pool);
         weir_test_end();
 }
@@ -231,7 +210,7 @@ static void
 a_violation_names_its_constraint(void)
 {
         weir_test_begin_real(1);
-        weir_pq *pool = pool_of(1);
+        weir_pq *pool = server_pool(1, 0, false);
         CU_ASSERT_EQUAL(ask(pool, "CREATE TEMP TABLE people (id int CONSTRAINT one_id UNIQUE)").status, 0);
         CU_ASSERT_EQUAL(ask(pool, "INSERT INTO people VALUES (1)").affected, 1);
         struct seen seen = ask(pool, "INSERT INTO people VALUES (1)");
@@ -257,7 +236,7 @@ bad_input_is_answered(void)
         CU_ASSERT_EQUAL(errno, EINVAL);
         CU_ASSERT_PTR_NULL(weir_pq_new("service=x", NULL));
         CU_ASSERT_PTR_NULL(weir_pq_new("postgresql://[", NULL));
-        weir_pq *pool = pool_of(1);
+        weir_pq *pool = server_pool(1, 0, false);
         weir_task *timer = weir_timer_new(1, NULL, NULL), *script = weir_pq_script_new(pool, "SELECT 1", NULL, NULL);
         CU_ASSERT_EQUAL(weir_pq_add_text(timer, "x"), -EINVAL);
         CU_ASSERT_EQUAL(weir_pq_add_text(script, "x"), -EINVAL);
@@ -292,7 +271,7 @@ queries_wait_in_order(void)
         _Atomic unsigned counter = 0;
 
         weir_test_begin_real(2);
-        weir_pq *pool = pool_of(1);
+        weir_pq *pool = server_pool(1, 0, false);
         memset(records, 0, sizeof records);
         for (unsigned i = 0; i < COUNT; i++) {
                 records[i].counter = &counter;
@@ -304,8 +283,8 @@ queries_wait_in_order(void)
         for (unsigned i = 0; i < COUNT; i++)
                 wrong += records[i].status != 0 || records[i].order + 4 < i || records[i].order > i + 4;
         CU_ASSERT_EQUAL(wrong, 0);
-        CU_ASSERT_EQUAL(stats_of(pool).connects, 1);
-        CU_ASSERT_EQUAL(stats_of(pool).queries, COUNT);
+        CU_ASSERT_EQUAL(server_stats(pool).connects, 1);
+        CU_ASSERT_EQUAL(server_stats(pool).queries, COUNT);
         weir_pq_unref(pool);
         weir_test_end();
 }
@@ -317,7 +296,7 @@ there_are_no_more_connections_than_allowed(void)
         static struct weir_test_record records[COUNT];
 
         weir_test_begin_real(2);
-        weir_pq *pool = pool_of(3);
+        weir_pq *pool = server_pool(3, 0, false);
         memset(records, 0, sizeof records);
         for (unsigned i = 0; i < COUNT; i++)
                 weir_task_start(
@@ -325,8 +304,9 @@ there_are_no_more_connections_than_allowed(void)
         CU_ASSERT_EQUAL(server_ask("SELECT count(*) > 3 FROM pg_stat_activity WHERE application_name = 'pq_query_test'")[0], 'f');
         for (unsigned i = 0; i < COUNT; i++)
                 weir_test_wait_freed(&records[i]);
-        WEIR_TEST_EVENTUALLY(stats_of(pool).connecting == 0 && stats_of(pool).busy == 0); /* one may come too late to be needed */
-        struct weir_pq_stats stats = stats_of(pool);
+        WEIR_TEST_EVENTUALLY(server_stats(pool).connecting == 0 &&
+                             server_stats(pool).busy == 0); /* one may come too late to be needed */
+        struct weir_pq_stats stats = server_stats(pool);
         CU_ASSERT(stats.connections <= 3 && stats.idle == stats.connections && stats.waiting == 0);
         CU_ASSERT(stats.connects == stats.connections);
         weir_pq_unref(pool);
@@ -339,9 +319,9 @@ close_ends_those_that_wait(void)
         struct seen slow = fresh(), waiting = fresh();
 
         weir_test_begin_real(2);
-        weir_pq *pool = pool_of(1);
+        weir_pq *pool = server_pool(1, 0, false);
         weir_task_start(weir_pq_query_new(pool, "SELECT pg_sleep(0.2)", see, &slow));
-        WEIR_TEST_EVENTUALLY(stats_of(pool).busy == 1);
+        WEIR_TEST_EVENTUALLY(server_stats(pool).busy == 1);
         weir_task_start(weir_pq_query_new(pool, "SELECT 1", see, &waiting));
         weir_pq_close(pool);
         weir_test_latch_wait(&waiting.latch);
@@ -350,7 +330,7 @@ close_ends_those_that_wait(void)
         CU_ASSERT_EQUAL(ask(pool, "SELECT 1").status, -EPIPE);
         weir_test_latch_wait(&slow.latch);
         CU_ASSERT_EQUAL(slow.status, 0);
-        WEIR_TEST_EVENTUALLY(stats_of(pool).connections == 0);
+        WEIR_TEST_EVENTUALLY(server_stats(pool).connections == 0);
         weir_pq_unref(pool);
         weir_test_end();
 }
@@ -364,8 +344,8 @@ idle_connections_are_closed(void)
         config.idle_limit = WEIR_MSEC(50);
         weir_pq *pool = weir_pq_new(server_conninfo(true), &config);
         CU_ASSERT_EQUAL(ask(pool, "SELECT 1").status, 0);
-        WEIR_TEST_EVENTUALLY(stats_of(pool).connections == 0);
-        CU_ASSERT_EQUAL(stats_of(pool).lost, 0);
+        WEIR_TEST_EVENTUALLY(server_stats(pool).connections == 0);
+        CU_ASSERT_EQUAL(server_stats(pool).lost, 0);
         CU_ASSERT_EQUAL(ask(pool, "SELECT 1").status, 0);
         weir_pq_unref(pool);
         weir_test_end();
@@ -375,10 +355,10 @@ static void
 a_pool_outlives_the_runtime(void)
 {
         weir_test_begin_real(1);
-        weir_pq *pool = pool_of(1);
+        weir_pq *pool = server_pool(1, 0, false);
         CU_ASSERT_EQUAL(ask(pool, "SELECT 1").status, 0);
         weir_test_end();
-        CU_ASSERT_EQUAL(stats_of(pool).connections, 0);
+        CU_ASSERT_EQUAL(server_stats(pool).connections, 0);
         weir_test_begin_real(1);
         CU_ASSERT_EQUAL(ask(pool, "SELECT 1").status, 0);
         weir_pq_unref(pool);
@@ -402,7 +382,7 @@ a_cancel_is_decisive_and_the_connection_stays(void)
         struct seen seen = fresh();
 
         weir_test_begin_real(2);
-        weir_pq *pool = pool_of(1);
+        weir_pq *pool = server_pool(1, 0, false);
         weir_series *series = series_of(weir_pq_query_new(pool, "SELECT pg_sleep(600)", see, &seen));
         weir_series_start(series);
         WEIR_TEST_EVENTUALLY(server_ask("SELECT count(*) FROM pg_stat_activity WHERE query = 'SELECT pg_sleep(600)' "
@@ -413,8 +393,8 @@ a_cancel_is_decisive_and_the_connection_stays(void)
         CU_ASSERT_EQUAL(seen.status, -ECANCELED);
         CU_ASSERT_STRING_EQUAL(seen.problem, "cancelled while the server executed it (pool test)");
         CU_ASSERT_EQUAL(ask(pool, "SELECT 1").status, 0);
-        CU_ASSERT_EQUAL(stats_of(pool).connects, 1);
-        CU_ASSERT_EQUAL(stats_of(pool).cancelled, 1);
+        CU_ASSERT_EQUAL(server_stats(pool).connects, 1);
+        CU_ASSERT_EQUAL(server_stats(pool).cancelled, 1);
         weir_pq_unref(pool);
         weir_test_end();
 }
@@ -425,9 +405,9 @@ one_that_waits_leaves(void)
         struct seen slow = fresh(), waiting = fresh(), last = fresh();
 
         weir_test_begin_real(2);
-        weir_pq *pool = pool_of(1);
+        weir_pq *pool = server_pool(1, 0, false);
         weir_task_start(weir_pq_query_new(pool, "SELECT pg_sleep(0.3)", see, &slow));
-        WEIR_TEST_EVENTUALLY(stats_of(pool).busy == 1);
+        WEIR_TEST_EVENTUALLY(server_stats(pool).busy == 1);
         weir_series *series = series_of(weir_pq_query_new(pool, "SELECT 1", see, &waiting));
         weir_series_set_deadline(series, WEIR_MSEC(20));
         weir_series_start(series);
@@ -440,7 +420,7 @@ one_that_waits_leaves(void)
         weir_test_latch_wait(&last.latch);
         CU_ASSERT_EQUAL(slow.status, 0);
         CU_ASSERT_EQUAL(last.status, 0);
-        CU_ASSERT_EQUAL(stats_of(pool).queries, 2);
+        CU_ASSERT_EQUAL(server_stats(pool).queries, 2);
         weir_pq_unref(pool);
         weir_test_end();
 }
@@ -451,7 +431,7 @@ a_limit_ends_a_query(void)
         struct seen running = fresh(), waiting = fresh();
 
         weir_test_begin_real(2);
-        weir_pq *pool = pool_of(1);
+        weir_pq *pool = server_pool(1, 0, false);
         weir_task *query = weir_pq_query_new(pool, "SELECT pg_sleep(600)", see, &running);
         CU_ASSERT_EQUAL(weir_pq_set_limit(query, WEIR_MSEC(100)), 0);
         weir_task_start(query);
@@ -463,7 +443,7 @@ a_limit_ends_a_query(void)
         CU_ASSERT_EQUAL(running.status, -ETIMEDOUT);
         CU_ASSERT_EQUAL(waiting.status, -ETIMEDOUT);
         CU_ASSERT_EQUAL(ask(pool, "SELECT 1").status, 0);
-        CU_ASSERT_EQUAL(stats_of(pool).connects, 1);
+        CU_ASSERT_EQUAL(server_stats(pool).connects, 1);
         weir_pq_unref(pool);
         weir_test_end();
 }
@@ -474,7 +454,7 @@ somebody_else_cancels_at_the_server(void)
         struct seen seen = fresh();
 
         weir_test_begin_real(2);
-        weir_pq *pool = pool_of(1);
+        weir_pq *pool = server_pool(1, 0, false);
         weir_task_start(weir_pq_query_new(pool, "SELECT pg_sleep(601)", see, &seen));
         WEIR_TEST_EVENTUALLY(server_ask("SELECT count(pg_cancel_backend(pid)) FROM pg_stat_activity WHERE "
                                         "query = 'SELECT pg_sleep(601)' AND state = 'active'")[0] == '1');
@@ -489,12 +469,12 @@ static void
 a_transaction_that_is_left_open_is_rolled_back(void)
 {
         weir_test_begin_real(1);
-        weir_pq *pool = pool_of(1);
+        weir_pq *pool = server_pool(1, 0, false);
         CU_ASSERT_EQUAL(ask(pool, "CREATE TEMP TABLE left_open (a int)").status, 0);
         CU_ASSERT_EQUAL(ask(pool, "BEGIN").status, 0);
         CU_ASSERT_EQUAL(ask(pool, "INSERT INTO left_open VALUES (1)").status, 0);
         CU_ASSERT_STRING_EQUAL(ask(pool, "SELECT count(*) FROM left_open").value, "1"); /* the BEGIN was rolled back */
-        CU_ASSERT_EQUAL(stats_of(pool).connects, 1);
+        CU_ASSERT_EQUAL(server_stats(pool).connects, 1);
         weir_pq_unref(pool);
         weir_test_end();
 }
@@ -518,7 +498,7 @@ static void
 statements_are_prepared_once(void)
 {
         weir_test_begin_real(1);
-        weir_pq *pool = pool_of(1);
+        weir_pq *pool = server_pool(1, 0, false);
         for (int i = 0; i < 10; i++)
                 CU_ASSERT_EQUAL(ask_prepared(pool, "SELECT $1::int * 2", i).number, 2 * i);
         CU_ASSERT_EQUAL(ask_prepared(pool, "SELCT $1", 1).status, -EINVAL);
@@ -532,7 +512,7 @@ static void
 statements_that_the_server_has_forgotten_are_prepared_anew(void)
 {
         weir_test_begin_real(1);
-        weir_pq *pool = pool_of(1);
+        weir_pq *pool = server_pool(1, 0, false);
         CU_ASSERT_EQUAL(ask_prepared(pool, "SELECT $1::int", 5).number, 5);
         CU_ASSERT_EQUAL(ask(pool, "DEALLOCATE ALL").status, 0);
         CU_ASSERT_EQUAL(ask_prepared(pool, "SELECT $1::int", 6).number, 6);
@@ -541,7 +521,7 @@ statements_that_the_server_has_forgotten_are_prepared_anew(void)
         CU_ASSERT_EQUAL(ask_prepared(pool, "SELECT * FROM changing", -1).columns, 1);
         CU_ASSERT_EQUAL(ask(pool, "ALTER TABLE changing ADD b int").status, 0);
         CU_ASSERT_EQUAL(ask_prepared(pool, "SELECT * FROM changing", -1).columns, 2);
-        CU_ASSERT_EQUAL(stats_of(pool).connects, 1);
+        CU_ASSERT_EQUAL(server_stats(pool).connects, 1);
         weir_pq_unref(pool);
         weir_test_end();
 }
@@ -588,15 +568,15 @@ a_dump_says_what_queries_wait_for(void)
         struct seen running = fresh(), waiting = fresh();
 
         weir_test_begin_real(2);
-        weir_pq *pool = pool_of(1);
+        weir_pq *pool = server_pool(1, 0, false);
         weir_series *series = weir_series_ref(weir_series_new(NULL, NULL)),
                     *second = weir_series_ref(weir_series_new(NULL, NULL));
         weir_series_push(series, weir_pq_query_new(pool, "SELECT pg_sleep(605)", see, &running));
         weir_series_push(second, weir_pq_query_new(pool, "SELECT name FROM people", see, &waiting));
         weir_series_start(series);
-        WEIR_TEST_EVENTUALLY(stats_of(pool).busy == 1);
+        WEIR_TEST_EVENTUALLY(server_stats(pool).busy == 1);
         weir_series_start(second);
-        WEIR_TEST_EVENTUALLY(stats_of(pool).waiting == 1);
+        WEIR_TEST_EVENTUALLY(server_stats(pool).waiting == 1);
         const char *text = dump();
         CU_ASSERT_PTR_NOT_NULL(strstr(text, "\"SELECT pg_sleep(605)\" pending: at the server (pool test, 1 busy, 1 wait)"));
         CU_ASSERT_PTR_NOT_NULL(strstr(text, "\"SELECT name FROM people\" pending: for a connection (pool test, 1 busy, 1 wait)"));

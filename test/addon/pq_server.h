@@ -78,9 +78,28 @@ static pid_t
 start_postgres(void)
 {
         char program[PATH_MAX], port[16];
-        const char *arguments[] = {program, "-D", "data", "-k", server.directory, "-p", port, "-c", "listen_addresses=127.0.0.1",
-                             "-c", "fsync=off", "-c", "max_connections=40", "-c", "shared_buffers=4MB", "-c", "autovacuum=off",
-                             "-c", "max_wal_senders=0", "-c", "wal_level=minimal", NULL};
+        const char *arguments[] = {program,
+                                   "-D",
+                                   "data",
+                                   "-k",
+                                   server.directory,
+                                   "-p",
+                                   port,
+                                   "-c",
+                                   "listen_addresses=127.0.0.1",
+                                   "-c",
+                                   "fsync=off",
+                                   "-c",
+                                   "max_connections=40",
+                                   "-c",
+                                   "shared_buffers=4MB",
+                                   "-c",
+                                   "autovacuum=off",
+                                   "-c",
+                                   "max_wal_senders=0",
+                                   "-c",
+                                   "wal_level=minimal",
+                                   NULL};
 
         snprintf(program, sizeof program, "%s/postgres", server.programs);
         snprintf(port, sizeof port, "%d", server.port);
@@ -271,6 +290,29 @@ server_make(void)
                 abort();
         server_await();
         return true;
+}
+
+/* A pool of the server.  0 as pipeline is the default. */
+static inline weir_pq *
+server_pool(unsigned connections, unsigned pipeline, bool is_tcp)
+{
+        struct weir_pq_config config = WEIR_PQ_CONFIG_DEFAULT;
+
+        config.connections = connections;
+        config.pipeline = pipeline;
+        config.name = "test";
+        weir_pq *pool = weir_pq_new(server_conninfo(is_tcp), &config);
+        CU_ASSERT_PTR_NOT_NULL_FATAL(pool);
+        return pool;
+}
+
+static inline struct weir_pq_stats
+server_stats(weir_pq *pool)
+{
+        struct weir_pq_stats stats = {.size = sizeof stats};
+
+        CU_ASSERT_EQUAL(weir_pq_stats(pool, &stats), 0);
+        return stats;
 }
 
 /* The main function of a suite. */

@@ -2,28 +2,6 @@
  * answer, and no connection is lost. */
 #include "test/addon/pq_server.h"
 
-static weir_pq *
-pool_of(unsigned connections, unsigned pipeline)
-{
-        struct weir_pq_config config = WEIR_PQ_CONFIG_DEFAULT;
-
-        config.connections = connections;
-        config.pipeline = pipeline;
-        config.name = "test";
-        weir_pq *pool = weir_pq_new(server_conninfo(pipeline % 2), &config);
-        CU_ASSERT_PTR_NOT_NULL_FATAL(pool);
-        return pool;
-}
-
-static struct weir_pq_stats
-stats_of(weir_pq *pool)
-{
-        struct weir_pq_stats stats = {.size = sizeof stats};
-
-        CU_ASSERT_EQUAL(weir_pq_stats(pool, &stats), 0);
-        return stats;
-}
-
 static struct {
         weir_pq *pool;
         _Atomic int64_t left;
@@ -76,7 +54,7 @@ run_queries(unsigned pipeline, int64_t count)
         static struct flow flows[FLOWS];
 
         weir_test_begin_real(2);
-        storm.pool = pool_of(4, pipeline);
+        storm.pool = server_pool(4, pipeline, pipeline % 2);
         storm.left = count;
         storm.right = storm.wrong = 0;
         storm.flows = FLOWS;
@@ -86,7 +64,7 @@ run_queries(unsigned pipeline, int64_t count)
                 weir_test_sleep(5000000);
         CU_ASSERT_EQUAL(storm.right, count);
         CU_ASSERT_EQUAL(storm.wrong, 0);
-        CU_ASSERT_EQUAL(stats_of(storm.pool).lost, 0);
+        CU_ASSERT_EQUAL(server_stats(storm.pool).lost, 0);
         weir_pq_unref(storm.pool);
         weir_test_end();
 }
@@ -175,7 +153,7 @@ storm_of_cancels(unsigned pipeline)
         server_ask("CREATE TABLE storm (a int)");
         weir_test_begin_real(2);
         weir_log_set(NULL, NULL);
-        weir_pq *pool = pool_of(3, pipeline);
+        weir_pq *pool = server_pool(3, pipeline, pipeline % 2);
         memset(acts, 0, sizeof acts);
         for (unsigned i = 0; i < ACTS; i++) {
                 acts[i].number = i;
@@ -210,8 +188,9 @@ storm_of_cancels(unsigned pipeline)
         }
         CU_ASSERT_EQUAL(wrong, 0);
         CU_ASSERT(cancelled > 0);
-        WEIR_TEST_EVENTUALLY(stats_of(pool).busy == 0 && stats_of(pool).waiting == 0 && stats_of(pool).connecting == 0);
-        CU_ASSERT_EQUAL(stats_of(pool).lost, 0);
+        WEIR_TEST_EVENTUALLY(server_stats(pool).busy == 0 && server_stats(pool).waiting == 0 &&
+                             server_stats(pool).connecting == 0);
+        CU_ASSERT_EQUAL(server_stats(pool).lost, 0);
         printf("%u of %d were cancelled\n", cancelled, ACTS);
         weir_pq_unref(pool);
         weir_test_end();

@@ -7,28 +7,6 @@
 #define MOST_BYTES 20000000
 #endif
 
-static weir_pq *
-pool_of(unsigned pipeline)
-{
-        struct weir_pq_config config = WEIR_PQ_CONFIG_DEFAULT;
-
-        config.connections = 2;
-        config.pipeline = pipeline;
-        config.name = "test";
-        weir_pq *pool = weir_pq_new(server_conninfo(true), &config);
-        CU_ASSERT_PTR_NOT_NULL_FATAL(pool);
-        return pool;
-}
-
-static struct weir_pq_stats
-stats_of(weir_pq *pool)
-{
-        struct weir_pq_stats stats = {.size = sizeof stats};
-
-        CU_ASSERT_EQUAL(weir_pq_stats(pool, &stats), 0);
-        return stats;
-}
-
 struct end {
         _Atomic int ends;
         int status;
@@ -104,7 +82,7 @@ rows_come_one_by_one(void)
                 struct consumer consumer = {.rows = weir_pq_rows_new(10)};
 
                 weir_test_begin_real(2);
-                weir_pq *pool = pool_of(pipeline);
+                weir_pq *pool = server_pool(2, pipeline, true);
                 weir_task_start(weir_channel_receive_new(consumer.rows, on_row, &consumer));
                 size_t before = weir_test_resident_bytes();
                 CU_ASSERT_EQUAL(weir_task_run(rows_new(pool, "SELECT n, repeat('x', 500) FROM generate_series(1, 100000) AS n",
@@ -118,7 +96,7 @@ rows_come_one_by_one(void)
                 CU_ASSERT_EQUAL(weir_task_run(weir_pq_query_new(pool, "SELECT 1", note_end, &end)), 0);
                 if (end.status)
                         puts(end.problem);
-                CU_ASSERT_EQUAL(stats_of(pool).lost, 0);
+                CU_ASSERT_EQUAL(server_stats(pool).lost, 0);
                 weir_channel_unref(consumer.rows);
                 weir_pq_unref(pool);
                 weir_test_end();
@@ -131,7 +109,7 @@ nothing_is_read_for_a_channel_that_is_full(void)
         struct end end = {0};
 
         weir_test_begin_real(2);
-        weir_pq *pool = pool_of(1);
+        weir_pq *pool = server_pool(2, 1, true);
         weir_channel *rows = weir_pq_rows_new(3);
         weir_task_start(rows_new(pool, "SELECT n, repeat('x', 10000) FROM generate_series(1, 3000) AS n", rows, &end));
         WEIR_TEST_EVENTUALLY(server_ask("SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'ClientWrite'")[0] == '1');
@@ -161,7 +139,7 @@ rows_have_what_results_have(void)
         int64_t number;
 
         weir_test_begin_real(2);
-        weir_pq *pool = pool_of(1);
+        weir_pq *pool = server_pool(2, 1, true);
         weir_channel *rows = weir_pq_rows_new(10);
         weir_task *query = rows_new(pool, "SELECT $1::int8 AS a, NULL AS b, 'word' AS c", rows, &end);
         weir_pq_add_int(query, 77);
@@ -199,7 +177,7 @@ a_failure_comes_behind_the_rows(void)
         int count = 0;
 
         weir_test_begin_real(2);
-        weir_pq *pool = pool_of(1);
+        weir_pq *pool = server_pool(2, 1, true);
         weir_channel *rows = weir_pq_rows_new(WEIR_UNBOUNDED);
         CU_ASSERT_EQUAL(weir_task_run(rows_new(pool, "SELECT 1 / (500 - n) FROM generate_series(1, 1000) AS n", rows, &end)),
                         -EINVAL);
@@ -218,7 +196,7 @@ a_channel_that_is_closed_ends_the_query(void)
         struct end end = {0};
 
         weir_test_begin_real(2);
-        weir_pq *pool = pool_of(1);
+        weir_pq *pool = server_pool(2, 1, true);
         weir_channel *rows = weir_pq_rows_new(3);
         weir_task_start(rows_new(pool, "SELECT generate_series(1, 100000000) AS n, repeat('x', 1000)", rows, &end));
         weir_pq_row_free(take(rows));
@@ -227,7 +205,7 @@ a_channel_that_is_closed_ends_the_query(void)
         CU_ASSERT_EQUAL(end.status, -EPIPE);
         CU_ASSERT_STRING_EQUAL(end.problem, "the channel is closed");
         CU_ASSERT_EQUAL(weir_task_run(weir_pq_query_new(pool, "SELECT 1", NULL, NULL)), 0);
-        CU_ASSERT_EQUAL(stats_of(pool).lost, 0);
+        CU_ASSERT_EQUAL(server_stats(pool).lost, 0);
         weir_channel_unref(rows);
         weir_pq_unref(pool);
         weir_test_end();
@@ -244,7 +222,7 @@ a_cancel_within_the_rows_leaves_the_connection(void)
         struct weir_test_random random = {weir_test_seed()};
 
         weir_test_begin_real(2);
-        weir_pq *pool = pool_of(1);
+        weir_pq *pool = server_pool(2, 1, true);
         for (unsigned i = 0; i < 40; i++) {
                 struct end end = {0};
                 weir_channel *rows = weir_pq_rows_new(weir_test_random_below(&random, 4));
@@ -264,8 +242,8 @@ a_cancel_within_the_rows_leaves_the_connection(void)
                         weir_pq_row_free(row);
                 weir_channel_unref(rows);
         }
-        WEIR_TEST_EVENTUALLY(stats_of(pool).busy == 0);
-        CU_ASSERT_EQUAL(stats_of(pool).lost, 0);
+        WEIR_TEST_EVENTUALLY(server_stats(pool).busy == 0);
+        CU_ASSERT_EQUAL(server_stats(pool).lost, 0);
         weir_pq_unref(pool);
         weir_test_end();
 }
@@ -295,7 +273,7 @@ copy_takes_bytes_from_a_channel(void)
 
         empty_table();
         weir_test_begin_real(2);
-        weir_pq *pool = pool_of(8);
+        weir_pq *pool = server_pool(2, 8, true);
         weir_channel *input = weir_pq_rows_new(10);
         weir_channel_post(input, weir_pq_row_new("1\tone\n2\tt", 9));
         weir_channel_post(input, weir_pq_row_new("", 0));
@@ -316,7 +294,7 @@ a_table_is_copied_through_a_channel(void)
 
         empty_table();
         weir_test_begin_real(2);
-        weir_pq *pool = pool_of(1);
+        weir_pq *pool = server_pool(2, 1, true);
         weir_channel *between = weir_pq_rows_new(5);
         weir_task_start(
                 rows_new(pool, "COPY (SELECT n, repeat('y', 200) FROM generate_series(1, 50000) AS n) TO STDOUT", between, &out));
@@ -362,7 +340,7 @@ a_row_that_is_refused_ends_the_input(void)
 
         empty_table();
         weir_test_begin_real(2);
-        weir_pq *pool = pool_of(1);
+        weir_pq *pool = server_pool(2, 1, true);
         weir_task_start(weir_repeater_new(send_until_closed, NULL, &producer));
         CU_ASSERT_EQUAL(copy_in(pool, "COPY copied FROM STDIN", producer.rows, &end), -EEXIST); /* 1 comes a second time */
         producer.ends = 1;
@@ -379,7 +357,7 @@ a_cancel_within_the_input_leaves_nothing(void)
 {
         empty_table();
         weir_test_begin_real(2);
-        weir_pq *pool = pool_of(1);
+        weir_pq *pool = server_pool(2, 1, true);
         for (unsigned i = 0; i < 10; i++) {
                 struct end end = {0};
                 weir_channel *input = weir_pq_rows_new(10);
@@ -404,8 +382,8 @@ a_cancel_within_the_input_leaves_nothing(void)
                 weir_series_unref(series);
                 weir_channel_unref(input);
         }
-        WEIR_TEST_EVENTUALLY(stats_of(pool).busy == 0);
-        CU_ASSERT_EQUAL(stats_of(pool).lost, 0);
+        WEIR_TEST_EVENTUALLY(server_stats(pool).busy == 0);
+        CU_ASSERT_EQUAL(server_stats(pool).lost, 0);
         CU_ASSERT_STRING_EQUAL(server_ask("SELECT count(*) FROM copied"), "0");
         weir_pq_unref(pool);
         weir_test_end();
@@ -418,14 +396,14 @@ copy_without_a_channel_is_answered(void)
 
         empty_table();
         weir_test_begin_real(2);
-        weir_pq *pool = pool_of(1);
+        weir_pq *pool = server_pool(2, 1, true);
         CU_ASSERT_EQUAL(
                 weir_task_run(weir_pq_query_new(pool, "COPY (SELECT generate_series(1, 1000000)) TO STDOUT", note_end, &end)),
                 -EINVAL);
         CU_ASSERT_STRING_EQUAL(end.problem, "COPY TO STDOUT needs a channel: weir_pq_set_rows");
         CU_ASSERT_EQUAL(weir_task_run(weir_pq_query_new(pool, "COPY copied FROM STDIN", NULL, NULL)), -EINVAL);
         CU_ASSERT_EQUAL(weir_task_run(weir_pq_query_new(pool, "SELECT 1", NULL, NULL)), 0);
-        CU_ASSERT_EQUAL(stats_of(pool).lost, 0);
+        CU_ASSERT_EQUAL(server_stats(pool).lost, 0);
         weir_pq_unref(pool);
         weir_test_end();
 }
@@ -434,7 +412,7 @@ static void
 channels_of_queries_that_do_not_run_are_closed(void)
 {
         weir_test_begin_real(1);
-        weir_pq *pool = pool_of(1);
+        weir_pq *pool = server_pool(2, 1, true);
         weir_channel *rows = weir_pq_rows_new(1), *others = weir_pq_rows_new(1);
         struct end end = {0};
         weir_task_dismiss(rows_new(pool, "SELECT 1", rows, &end));
@@ -455,7 +433,7 @@ a_connection_that_breaks_within_the_rows_closes_the_channel(void)
 
         weir_test_begin_real(2);
         weir_log_set(NULL, NULL);
-        weir_pq *pool = pool_of(1);
+        weir_pq *pool = server_pool(2, 1, true);
         weir_channel *rows = weir_pq_rows_new(3);
         weir_task_start(rows_new(pool, "SELECT generate_series(1, 100000001) AS n, repeat('x', 1000)", rows, &end));
         weir_pq_row_free(take(rows));

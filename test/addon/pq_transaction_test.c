@@ -1,28 +1,6 @@
 /* test/addon/pq_transaction_test.c: transactions: what is committed or rolled back, and what becomes of their connections. */
 #include "test/addon/pq_server.h"
 
-static weir_pq *
-pool_of(unsigned connections, unsigned pipeline)
-{
-        struct weir_pq_config config = WEIR_PQ_CONFIG_DEFAULT;
-
-        config.connections = connections;
-        config.pipeline = pipeline;
-        config.name = "test";
-        weir_pq *pool = weir_pq_new(server_conninfo(false), &config);
-        CU_ASSERT_PTR_NOT_NULL_FATAL(pool);
-        return pool;
-}
-
-static struct weir_pq_stats
-stats_of(weir_pq *pool)
-{
-        struct weir_pq_stats stats = {.size = sizeof stats};
-
-        CU_ASSERT_EQUAL(weir_pq_stats(pool, &stats), 0);
-        return stats;
-}
-
 /* What a flow of a transaction does. */
 struct plan {
         const char *queries[4];
@@ -97,12 +75,12 @@ its_steps_are_committed_together(void)
         for (unsigned pipeline = 1; pipeline < 9; pipeline += 7) {
                 empty_table();
                 weir_test_begin_real(2);
-                weir_pq *pool = pool_of(1, pipeline);
+                weir_pq *pool = server_pool(1, pipeline, false);
                 plan.ends = 0;
                 CU_ASSERT_EQUAL(run_plan(pool, &plan), 0);
                 CU_ASSERT_STRING_EQUAL(count_of_rows(), "2");
-                CU_ASSERT_EQUAL(stats_of(pool).connects, 1);
-                WEIR_TEST_EVENTUALLY(stats_of(pool).idle == 1);
+                CU_ASSERT_EQUAL(server_stats(pool).connects, 1);
+                WEIR_TEST_EVENTUALLY(server_stats(pool).idle == 1);
                 weir_pq_unref(pool);
                 weir_test_end();
         }
@@ -114,9 +92,9 @@ one_without_steps_is_committed(void)
         struct plan plan = {.queries = {NULL}};
 
         weir_test_begin_real(1);
-        weir_pq *pool = pool_of(1, 1);
+        weir_pq *pool = server_pool(1, 1, false);
         CU_ASSERT_EQUAL(run_plan(pool, &plan), 0);
-        CU_ASSERT_EQUAL(stats_of(pool).queries, 2);
+        CU_ASSERT_EQUAL(server_stats(pool).queries, 2);
         weir_pq_unref(pool);
         weir_test_end();
 }
@@ -130,11 +108,11 @@ a_step_that_fails_rolls_back(void)
 
         empty_table();
         weir_test_begin_real(2);
-        weir_pq *pool = pool_of(1, 1);
+        weir_pq *pool = server_pool(1, 1, false);
         CU_ASSERT_EQUAL(run_plan(pool, &plan), -EEXIST);
         CU_ASSERT_STRING_EQUAL(count_of_rows(), "0");
         CU_ASSERT_PTR_NOT_NULL(strstr(weir_pq_transaction_problem(plan.kept), "duplicate key"));
-        CU_ASSERT_EQUAL(stats_of(pool).connects, 1);
+        CU_ASSERT_EQUAL(server_stats(pool).connects, 1);
         CU_ASSERT_EQUAL(weir_task_run(weir_pq_query_new(plan.kept, "SELECT 1", NULL, NULL)), -EPIPE); /* it is over */
         weir_pq_unref(plan.kept);
         CU_ASSERT_PTR_NULL(weir_pq_transaction_problem(NULL));
@@ -159,7 +137,7 @@ a_failure_that_is_ignored_is_told_at_commit(void)
         struct plan plan = {.queries = {NULL}};
 
         weir_test_begin_real(1);
-        weir_pq *pool = pool_of(1, 1);
+        weir_pq *pool = server_pool(1, 1, false);
         CU_ASSERT_EQUAL(weir_task_run(weir_pq_transaction_new(pool, ignore_failures, on_end, &plan)), -ENOTRECOVERABLE);
         weir_pq_unref(pool);
         weir_test_end();
@@ -173,7 +151,7 @@ a_constraint_that_fails_at_commit_is_told(void)
                             .should_keep = true};
 
         weir_test_begin_real(1);
-        weir_pq *pool = pool_of(1, 1);
+        weir_pq *pool = server_pool(1, 1, false);
         CU_ASSERT_EQUAL(run_plan(pool, &plan), -EEXIST);
         CU_ASSERT_PTR_NOT_NULL(strstr(weir_pq_transaction_problem(plan.kept), "late_a_key"));
         CU_ASSERT_EQUAL(weir_pq_transaction_committed(plan.kept), 0);
@@ -196,15 +174,15 @@ a_cancel_rolls_back(void)
 
         empty_table();
         weir_test_begin_real(2);
-        weir_pq *pool = pool_of(1, 1);
+        weir_pq *pool = server_pool(1, 1, false);
         plan.series = weir_series_ref(weir_series_new(NULL, NULL));
         weir_series_push(plan.series, weir_pq_transaction_new(pool, push_steps, on_end, &plan));
         weir_series_start(plan.series);
         WEIR_TEST_EVENTUALLY(plan.ends == 1);
         CU_ASSERT_EQUAL(plan.status, -ECANCELED);
-        WEIR_TEST_EVENTUALLY(stats_of(pool).idle == 1);
+        WEIR_TEST_EVENTUALLY(server_stats(pool).idle == 1);
         CU_ASSERT_STRING_EQUAL(count_of_rows(), "0");
-        CU_ASSERT_EQUAL(stats_of(pool).connects, 1);
+        CU_ASSERT_EQUAL(server_stats(pool).connects, 1);
         weir_series_unref(plan.series);
         weir_pq_unref(pool);
         weir_test_end();
@@ -217,12 +195,12 @@ a_deadline_within_a_query_rolls_back(void)
 
         empty_table();
         weir_test_begin_real(2);
-        weir_pq *pool = pool_of(1, 1);
+        weir_pq *pool = server_pool(1, 1, false);
         int status = weir_task_run(weir_timeout_new(weir_pq_transaction_new(pool, push_steps, on_end, &plan), WEIR_MSEC(100)));
         CU_ASSERT_EQUAL(status, -ETIMEDOUT);
-        WEIR_TEST_EVENTUALLY(stats_of(pool).idle == 1);
+        WEIR_TEST_EVENTUALLY(server_stats(pool).idle == 1);
         CU_ASSERT_STRING_EQUAL(count_of_rows(), "0");
-        CU_ASSERT_EQUAL(stats_of(pool).connects, 1);
+        CU_ASSERT_EQUAL(server_stats(pool).connects, 1);
         weir_pq_unref(pool);
         weir_test_end();
 }
@@ -244,7 +222,7 @@ cancel_at_commit(const char *seconds)
         server_ask("CREATE CONSTRAINT TRIGGER waits AFTER INSERT ON slow DEFERRABLE INITIALLY DEFERRED FOR EACH ROW "
                    "EXECUTE FUNCTION wait()");
         weir_test_begin_real(2);
-        weir_pq *pool = pool_of(1, 1);
+        weir_pq *pool = server_pool(1, 1, false);
         weir_series *series = weir_series_ref(weir_series_new(NULL, NULL));
         weir_series_push(series, weir_pq_transaction_new(pool, push_steps, on_end, &plan));
         weir_series_start(series);
@@ -255,7 +233,7 @@ cancel_at_commit(const char *seconds)
         int committed = weir_pq_transaction_committed(plan.kept);
         weir_pq_unref(plan.kept);
         weir_series_unref(series);
-        WEIR_TEST_EVENTUALLY(stats_of(pool).busy == 0);
+        WEIR_TEST_EVENTUALLY(server_stats(pool).busy == 0);
         weir_pq_unref(pool);
         weir_test_end();
         CU_ASSERT_EQUAL(plan.status, -ECANCELED);
@@ -284,7 +262,7 @@ a_connection_that_breaks_ends_it(void)
 
         weir_test_begin_real(2);
         weir_log_set(NULL, NULL);
-        weir_pq *pool = pool_of(1, 1);
+        weir_pq *pool = server_pool(1, 1, false);
         CU_ASSERT_EQUAL(run_plan(pool, &plan), -ECONNRESET);
         CU_ASSERT_EQUAL(weir_task_run(weir_pq_query_new(plan.kept, "SELECT 1", NULL, NULL)), -ECONNRESET);
         weir_pq_unref(plan.kept);
@@ -311,7 +289,7 @@ serialization_failures_are_tried_again(void)
 
         empty_table();
         weir_test_begin_real(2);
-        weir_pq *pool = pool_of(2, 1);
+        weir_pq *pool = server_pool(2, 1, false);
         config.begin = "BEGIN ISOLATION LEVEL SERIALIZABLE";
         config.attempts = 3;
         config.delay = 1;
@@ -340,7 +318,7 @@ bad_input_is_answered(void)
         struct plan plan = {.queries = {NULL}};
 
         weir_test_begin_real(1);
-        weir_pq *pool = pool_of(1, 1);
+        weir_pq *pool = server_pool(1, 1, false);
         wrong.size--;
         CU_ASSERT_EQUAL(weir_task_run(weir_pq_transaction_new_with(pool, &wrong, push_steps, NULL, NULL)), -EINVAL);
         CU_ASSERT_EQUAL(weir_task_run(weir_pq_transaction_new(pool, NULL, NULL, NULL)), -EINVAL);
@@ -397,7 +375,7 @@ the_sum_stays(void)
         server_ask("INSERT INTO accounts SELECT n, 100 FROM generate_series(0, 4) AS n");
         weir_test_begin_real(2);
         weir_log_set(NULL, NULL);
-        weir_pq *pool = pool_of(4, 1);
+        weir_pq *pool = server_pool(4, 1, false);
         config.attempts = 20;
         ended = committed = wrong = 0;
         for (unsigned i = 0; i < TRANSFERS; i++) {
@@ -414,7 +392,7 @@ the_sum_stays(void)
         WEIR_TEST_EVENTUALLY(ended == TRANSFERS);
         CU_ASSERT_EQUAL(wrong, 0);
         CU_ASSERT(committed >= TRANSFERS / 2);
-        WEIR_TEST_EVENTUALLY(stats_of(pool).busy == 0);
+        WEIR_TEST_EVENTUALLY(server_stats(pool).busy == 0);
         CU_ASSERT_STRING_EQUAL(server_ask("SELECT sum(money) FROM accounts"), "500");
         weir_pq_unref(pool);
         weir_test_end();
