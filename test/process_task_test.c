@@ -1178,6 +1178,7 @@ a_forked_child_leaves_the_parents_programs_alone(void)
         pid_t pid = weir_test_number_in(pid_file);
         CU_ASSERT_EQUAL(weir_test_child(meddle_in_a_child, said, sizeof said), 0);
         CU_ASSERT(weir_test_lives(pid));
+        WEIR_TEST_EVENTUALLY(weir_process_pid(of_parent) == pid); /* it runs a little before its task knows */
         CU_ASSERT_EQUAL(weir_process_kill(of_parent, SIGKILL), 0);
         weir_test_wait_freed(&outcome.record);
         ENDED(&outcome, WEIR_EPROCESS_SIGNAL, -ENODATA, SIGKILL);
