@@ -14,7 +14,7 @@
 #include <weir/timer.h>
 #include <weir/waitgroup.h>
 
-#include "durable/engine.h"
+#include "durable/engine/engine.h"
 
 struct weir__durable_topic {
         struct weir__durable_topic *next;

@@ -1,4 +1,4 @@
-/* durable/bell.h: a file that wakes the other nodes of a file of SQLite. */
+/* durable/engine/bell.h: a file that wakes the other nodes of a file of SQLite. */
 #ifndef WEIR_DURABLE_BELL_H
 #define WEIR_DURABLE_BELL_H
 

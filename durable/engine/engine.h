@@ -1,4 +1,4 @@
-/* durable/engine.h: what an engine of durable timers has to do.
+/* durable/engine/engine.h: what an engine of durable timers has to do.
  *
  * docs/decisions/901-durable-timers.md has the columns of a timer and the states.  The core makes operations and submits them.
  * An engine carries each of them out as one atomic step, writes the results into it, and ends it by weir__durable_op_end,

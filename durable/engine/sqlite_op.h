@@ -1,10 +1,10 @@
-/* durable/sqlite_op.h: operations as statements of SQLite, within a transaction. */
+/* durable/engine/sqlite_op.h: operations as statements of SQLite, within a transaction. */
 #ifndef WEIR_DURABLE_SQLITE_OP_H
 #define WEIR_DURABLE_SQLITE_OP_H
 
 #include <weir/sqlite.h>
 
-#include "durable/engine.h"
+#include "durable/engine/engine.h"
 
 extern const char weir__durable_sqlite_tables[];
 

@@ -1,4 +1,4 @@
-/* durable/bell.c: a file that wakes the other nodes of a file of SQLite.
+/* durable/engine/bell.c: a file that wakes the other nodes of a file of SQLite.
  *
  * A node rings by a byte that it writes into the file; nodes that watch have an inotify instance for it.  The descriptor of
  * that is closed when nobody watches any more and the task that waits for it has ended.
@@ -15,8 +15,8 @@
 
 #include <weir/fd.h>
 
-#include "durable/bell.h"
-#include "durable/engine.h"
+#include "durable/engine/bell.h"
+#include "durable/engine/engine.h"
 
 struct weir__durable_bell {
         weir_durable *store; /* constant */

@@ -1,4 +1,4 @@
-/* durable/engine_memory.c: timers in the memory of the process, for tests.  Also the plainest description of what an engine does.
+/* durable/engine/memory.c: timers in the memory of the process, for tests.  Also the plainest description of what an engine does.
  *
  * All stores of one name share a database, which ends with the last of them.  Timers are in an array, in the order of their
  * names.  A claim looks at all of them, so this is for some thousands of timers.
@@ -12,7 +12,7 @@
 
 #include <weir/clock.h>
 
-#include "durable/engine.h"
+#include "durable/engine/engine.h"
 
 struct database {
         struct database *next;

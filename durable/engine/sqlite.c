@@ -1,4 +1,4 @@
-/* durable/engine_sqlite.c: timers in a file of SQLite.
+/* durable/engine/sqlite.c: timers in a file of SQLite.
  *
  * Operations wait in a queue.  While one transaction is being committed the next operations gather, and the next transaction
  * carries all of them out.  So a commit, with its fsync, serves as many operations as come while it takes.  A failure of SQLite
@@ -17,8 +17,8 @@
 #include <weir/clock.h>
 #include <weir/sqlite.h>
 
-#include "durable/bell.h"
-#include "durable/sqlite_op.h"
+#include "durable/engine/bell.h"
+#include "durable/engine/sqlite_op.h"
 
 #define BATCH_MOST 500
 

@@ -1,4 +1,4 @@
-/* durable/sqlite_op.c: operations as statements of SQLite.
+/* durable/engine/sqlite_op.c: operations as statements of SQLite.
  *
  * Each function runs within a transaction, on the thread of the executor that has the connection.  Numbers of the sequence are
  * given away in memory, and the end of the transaction writes the last one. */
@@ -7,7 +7,7 @@
 
 #include <sqlite3.h>
 
-#include "durable/sqlite_op.h"
+#include "durable/engine/sqlite_op.h"
 
 #define COLUMNS "name, topic, payload, generation, state, attempt, token, due, ready, node, problem, cron, zone, policy"
 
