@@ -201,13 +201,13 @@ weir__guard_hand_over(struct weir_series *from, struct weir_series *to)
         }
 }
 
-/* Whether the hold is one of that guard; NULL: of one with that name. */
+/* Whether the hold is one of that guard; NULL: of one with that name, if there is a name. */
 static bool
 is_wanted(const struct weir__hold *hold, const weir_guard *guard, const char *name)
 {
         const struct weir__name *its_name = hold->guard->object.name;
 
-        return guard ? hold->guard == guard : its_name && strcmp(its_name->text, name) == 0;
+        return guard ? hold->guard == guard : its_name && name && strcmp(its_name->text, name) == 0;
 }
 
 /* The newest hold of that guard; NULL: of one with that name.  Under the lock of the series. */
