@@ -179,13 +179,22 @@ weir__lane_send(struct weir__lane *lane, struct weir__ask *ask)
 }
 
 static void
+leave_own_place(struct weir__lane *lane, struct weir__ask *ask)
+{
+        weir__link_remove(&ask->place.link);
+        ask->lane = NULL;
+        note_answer(lane);
+}
+
+static void
 leave_place(struct weir__lane *lane, struct weir__place *place)
 {
+        if (place->ask) {
+                leave_own_place(lane, place->ask);
+                return;
+        }
         weir__link_remove(&place->link);
-        if (place->ask)
-                place->ask->lane = NULL;
-        else
-                free(place);
+        free(place);
         note_answer(lane);
 }
 
@@ -212,20 +221,20 @@ weir__lane_leave(struct weir__ask *ask)
         bool is_queued = weir__link_is_used(&ask->outgoing.writer.link);
 
         if (session->is_over) {
-                leave_place(lane, &ask->place);
+                leave_own_place(lane, ask);
                 return;
         }
         bool is_lost = is_queued && weir__output_is_on_its_way(&session->stream->transport, &ask->outgoing.writer);
         if (is_queued)
                 weir__link_remove(&ask->outgoing.writer.link);
         if (is_queued && !is_lost) {
-                leave_place(lane, &ask->place);
+                leave_own_place(lane, ask);
                 weir__session_send(session);
                 close_if_quiet(lane, 0);
                 return;
         }
         if (is_lost || !leave_empty_place(ask)) {
-                leave_place(lane, &ask->place);
+                leave_own_place(lane, ask);
                 weir__session_end(session, -ECONNABORTED);
                 return;
         }
