@@ -41,21 +41,32 @@ refuse_self(int fd)
         return -ECONNREFUSED;
 }
 
-/* Both ends of a connection that has been reported. */
+/* Why a socket has no peer.  One that has failed is reported as hung up, also when its error was read before. */
 static int
-check_ends(int fd)
+find_failure(int fd)
+{
+        struct pollfd event = {.fd = fd, .events = POLLOUT};
+        int error;
+        socklen_t size = sizeof error;
+
+        if (getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &size) < 0)
+                return -errno;
+        if (error)
+                return -error;
+        return poll(&event, 1, 0) > 0 && (event.revents & (POLLERR | POLLHUP)) ? -ECONNABORTED : -EINPROGRESS;
+}
+
+/* A socket has a peer as soon as it is connected, and none after a reset.  So one call tells that it is connected, and its error
+ * has to be read only if it is not. */
+int
+weir__connect_result(int fd)
 {
         struct weir__socket_address ours, peer;
 
         memset(&peer, 0, sizeof peer);
         peer.size = sizeof peer.storage;
-        if (getpeername(fd, &peer.any, &peer.size) < 0) {
-                struct pollfd event = {.fd = fd, .events = POLLOUT};
-
-                if (errno != ENOTCONN)
-                        return -errno;
-                return poll(&event, 1, 0) == 0 ? -EINPROGRESS : -ECONNABORTED; /* its error was read before */
-        }
+        if (getpeername(fd, &peer.any, &peer.size) < 0)
+                return errno == ENOTCONN ? find_failure(fd) : -errno;
         if (!weir__socket_port(&peer) || !weir__socket_name(fd, &ours))
                 return 0;
         return weir__socket_same_name(&ours, &peer) ? refuse_self(fd) : 0;
@@ -72,21 +83,10 @@ weir__connect(const struct weir__socket_address *to, bool *is_under_way)
                 weir__socket_enable(fd, IPPROTO_TCP, TCP_NODELAY);
         int failed = begin(fd, to);
         if (!failed)
-                failed = check_ends(fd);
+                failed = weir__connect_result(fd);
         *is_under_way = failed == -EINPROGRESS;
         if (!failed || *is_under_way)
                 return fd;
         close(fd);
         return failed;
-}
-
-int
-weir__connect_result(int fd)
-{
-        int error;
-        socklen_t size = sizeof error;
-
-        if (getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &size) < 0)
-                return -errno;
-        return error ? -error : check_ends(fd);
 }
