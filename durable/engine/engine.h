@@ -78,6 +78,7 @@ struct weir__durable_op {
         size_t topic_count;
         struct weir__durable_claim *claims;
         size_t claim_count;
+        weir_nsec as_if_now; /* for tests: the time, for an engine that has one of its own; 0: what it says itself */
 
         /* Results, besides the rows. */
         int status;
