@@ -5,34 +5,25 @@
  * fails the operations of its transaction together, and none of them has happened.  Operations that only read have connections of
  * their own as soon as the tables are there.
  *
- * Threads: submit, and the end of a batch, any; the queue is guarded by `lock`.  A batch is that of the thread of the executor
- * while it runs. */
+ * Threads: submit, and the end of a batch, any.  A batch is that of the thread of the executor while it runs. */
 #include <errno.h>
-#include <pthread.h>
 #include <stdatomic.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include <weir/clock.h>
 #include <weir/sqlite.h>
 
+#include "durable/engine/batch.h"
 #include "durable/engine/bell.h"
 #include "durable/engine/sqlite_op.h"
-
-#define BATCH_MOST 500
 
 struct sqlite_engine {
         struct weir__durable_engine base;
         weir_sqlite *db;
         struct weir__durable_bell *bell;
         atomic_bool has_tables;
-
-        /* Guarded by `lock`. */
-        pthread_mutex_t lock;
-        struct weir__durable_op *first, **last;
-        bool is_writing;
-        uint64_t turn;
+        struct weir__durable_queue writes;
 };
 
 struct batch {
@@ -47,6 +38,8 @@ make_tables(weir_sqlite_connection *connection, void *context)
         (void)context;
         return weir_sqlite_run(connection, weir__durable_sqlite_tables);
 }
+
+static int start_batch(struct weir__durable_queue *writes, struct weir__durable_op *first, uint64_t turn);
 
 static struct weir__durable_engine *
 open_engine(const char *where, weir_durable *store)
@@ -63,15 +56,14 @@ open_engine(const char *where, weir_durable *store)
         config.on_writer = make_tables;
         config.busy_limit = WEIR_SEC(10);
         engine->base = (struct weir__durable_engine){&weir__durable_sqlite, store};
-        engine->last = &engine->first;
-        pthread_mutex_init(&engine->lock, NULL);
+        weir__durable_queue_init(&engine->writes, store, engine, start_batch);
         engine->bell = weir__durable_bell_new(where, store);
         engine->db = engine->bell ? weir_sqlite_open(where, &config) : NULL;
         if (engine->db)
                 return &engine->base;
         int failed = errno;
         weir__durable_bell_free(engine->bell);
-        pthread_mutex_destroy(&engine->lock);
+        weir__durable_queue_destroy(&engine->writes);
         free(engine);
         errno = failed;
         return NULL;
@@ -84,7 +76,7 @@ free_engine(struct weir__durable_engine *base)
 
         weir__durable_bell_free(engine->bell);
         weir_sqlite_unref(engine->db);
-        pthread_mutex_destroy(&engine->lock);
+        weir__durable_queue_destroy(&engine->writes);
         free(engine);
 }
 
@@ -103,20 +95,6 @@ carry_out_all(weir_sqlite_connection *connection, void *context)
 }
 
 static void
-end_all(struct weir__durable_op *op, int status, const char *reason)
-{
-        while (op) {
-                struct weir__durable_op *next = op->next;
-
-                snprintf(op->reason, sizeof op->reason, "%s", status ? reason : "");
-                weir__durable_op_end(op, status);
-                op = next;
-        }
-}
-
-static void write_next(struct sqlite_engine *engine);
-
-static void
 on_batch(weir_task *task, void *context)
 {
         struct batch *batch = context;
@@ -129,35 +107,17 @@ on_batch(weir_task *task, void *context)
                 should_ring = should_ring || op->is_earliest;
         if (!status)
                 atomic_store_explicit(&engine->has_tables, true, memory_order_release);
-        write_next(engine); /* it is under way while the callbacks of this one run */
+        weir__durable_queue_next(&engine->writes); /* it is under way while the callbacks of this one run */
         if (should_ring)
                 weir__durable_bell_ring(engine->bell);
-        end_all(batch->first, status, weir_sqlite_problem(task));
+        weir__durable_end_all(batch->first, status, weir_sqlite_problem(task));
         weir__durable_unref(store);
 }
 
-/* Takes up to BATCH_MOST operations out of the queue. */
-static struct weir__durable_op *
-take_some(struct sqlite_engine *engine, uint64_t *turn)
-{
-        pthread_mutex_lock(&engine->lock);
-        struct weir__durable_op *first = engine->first, **end = &engine->first;
-        for (unsigned count = 0; *end && count < BATCH_MOST; count++)
-                end = &(*end)->next;
-        struct weir__durable_op *rest = *end;
-        *end = NULL;
-        engine->first = rest;
-        if (!rest)
-                engine->last = &engine->first;
-        engine->is_writing = first != NULL;
-        *turn = engine->turn++;
-        pthread_mutex_unlock(&engine->lock);
-        return first;
-}
-
 static int
-start_batch(struct sqlite_engine *engine, struct weir__durable_op *first, uint64_t turn)
+start_batch(struct weir__durable_queue *writes, struct weir__durable_op *first, uint64_t turn)
 {
+        struct sqlite_engine *engine = writes->owner;
         struct batch *batch = malloc(sizeof *batch);
 
         if (!batch)
@@ -166,22 +126,6 @@ start_batch(struct sqlite_engine *engine, struct weir__durable_op *first, uint64
         weir_task *task = weir_sqlite_write_new(engine->db, carry_out_all, on_batch, batch);
         weir_task_set_context(task, batch, free);
         return weir_task_start(task);
-}
-
-/* Starts a batch of what waits, if there is something. */
-static void
-write_next(struct sqlite_engine *engine)
-{
-        uint64_t turn;
-
-        for (;;) {
-                struct weir__durable_op *first = take_some(engine, &turn);
-                int failed = first ? start_batch(engine, first, turn) : 0;
-
-                if (!failed)
-                        return;
-                end_all(first, failed, "");
-        }
 }
 
 /* -- reads -- */
@@ -198,7 +142,7 @@ static void
 on_read(weir_task *task, void *op)
 {
         ((struct weir__durable_op *)op)->next = NULL;
-        end_all(op, weir_task_status(task), weir_sqlite_problem(task));
+        weir__durable_end_all(op, weir_task_status(task), weir_sqlite_problem(task));
 }
 
 static bool
@@ -211,26 +155,15 @@ static void
 submit(struct weir__durable_engine *base, struct weir__durable_op *op)
 {
         struct sqlite_engine *engine = (struct sqlite_engine *)base;
-        weir_durable *store = weir__durable_ref(base->store);
 
-        op->next = NULL;
-        if (is_read(op->kind) && atomic_load_explicit(&engine->has_tables, memory_order_acquire)) {
-                int failed = weir_task_start(weir_sqlite_read_new(engine->db, carry_out_one, on_read, op));
-
-                if (failed)
-                        end_all(op, failed, "");
-                weir__durable_unref(store);
+        if (!is_read(op->kind) || !atomic_load_explicit(&engine->has_tables, memory_order_acquire)) {
+                weir__durable_queue_submit(&engine->writes, op);
                 return;
         }
-        pthread_mutex_lock(&engine->lock);
-        *engine->last = op;
-        engine->last = &op->next;
-        bool should_write = !engine->is_writing;
-        engine->is_writing = true;
-        pthread_mutex_unlock(&engine->lock);
-        if (should_write)
-                write_next(engine);
-        weir__durable_unref(store);
+        op->next = NULL;
+        int failed = weir_task_start(weir_sqlite_read_new(engine->db, carry_out_one, on_read, op));
+        if (failed)
+                weir__durable_end_all(op, failed, "");
 }
 
 static void

@@ -1,0 +1,98 @@
+/* durable/engine/batch.c: operations that are carried out together.
+ *
+ * Threads: any.  The lock of the queue is not held while a batch begins. */
+#include <stdio.h>
+
+#include "durable/engine/batch.h"
+
+void
+weir__durable_queue_init(struct weir__durable_queue *queue, weir_durable *store, void *owner,
+                         int (*start)(struct weir__durable_queue *queue, struct weir__durable_op *first, uint64_t turn))
+{
+        *queue = (struct weir__durable_queue){.store = store, .owner = owner, .start = start, .last = &queue->first};
+        pthread_mutex_init(&queue->lock, NULL);
+}
+
+void
+weir__durable_queue_destroy(struct weir__durable_queue *queue)
+{
+        pthread_mutex_destroy(&queue->lock);
+}
+
+void
+weir__durable_end_all(struct weir__durable_op *op, int status, const char *reason)
+{
+        while (op) {
+                struct weir__durable_op *next = op->next;
+
+                snprintf(op->reason, sizeof op->reason, "%s", status && reason ? reason : "");
+                weir__durable_op_end(op, status);
+                op = next;
+        }
+}
+
+/* Takes a batch out of the queue; NULL: nothing waits, and the queue is not busy any more. */
+static struct weir__durable_op *
+take_some(struct weir__durable_queue *queue, uint64_t *turn)
+{
+        size_t bytes = 0;
+
+        pthread_mutex_lock(&queue->lock);
+        struct weir__durable_op *first = queue->first, **end = &queue->first;
+        for (unsigned count = 0; *end && count < WEIR__DURABLE_BATCH_MOST && bytes <= WEIR__DURABLE_BATCH_BYTES; count++) {
+                bytes += (*end)->payload_size;
+                end = &(*end)->next;
+        }
+        struct weir__durable_op *rest = *end;
+        *end = NULL;
+        queue->first = rest;
+        if (!rest)
+                queue->last = &queue->first;
+        queue->is_busy = first != NULL;
+        *turn = queue->turn++;
+        pthread_mutex_unlock(&queue->lock);
+        return first;
+}
+
+void
+weir__durable_queue_next(struct weir__durable_queue *queue)
+{
+        uint64_t turn;
+
+        for (;;) {
+                struct weir__durable_op *first = take_some(queue, &turn);
+                int failed = first ? queue->start(queue, first, turn) : 0;
+
+                if (!failed)
+                        return;
+                weir__durable_end_all(first, failed, "");
+        }
+}
+
+void
+weir__durable_queue_put_back(struct weir__durable_queue *queue, struct weir__durable_op *op)
+{
+        pthread_mutex_lock(&queue->lock);
+        op->next = queue->first;
+        if (!op->next)
+                queue->last = &op->next;
+        queue->first = op;
+        pthread_mutex_unlock(&queue->lock);
+}
+
+void
+weir__durable_queue_submit(struct weir__durable_queue *queue, struct weir__durable_op *op)
+{
+        weir_durable *store = weir__durable_ref(queue->store);
+
+        op->next = NULL;
+        pthread_mutex_lock(&queue->lock);
+        *queue->last = op;
+        queue->last = &op->next;
+        bool should_start = !queue->is_busy;
+        queue->is_busy = true;
+        pthread_mutex_unlock(&queue->lock);
+        if (should_start)
+                weir__durable_queue_next(queue);
+        weir__durable_unref(store);
+}
