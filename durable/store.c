@@ -13,7 +13,14 @@
 
 #define LEASE_LEAST WEIR_MSEC(100)
 
-static const struct weir__durable_engine_kind *const engines[] = {&weir__durable_sqlite, &weir__durable_memory};
+static const struct weir__durable_engine_kind *const engines[] = {
+        &weir__durable_sqlite,
+        &weir__durable_memory,
+#ifdef WEIR_HAS_PQ
+        &weir__durable_pq,
+        &weir__durable_postgres,
+#endif
+};
 
 /* The engine of a URL; where it is, behind the colon. */
 static const struct weir__durable_engine_kind *

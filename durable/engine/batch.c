@@ -7,7 +7,7 @@
 
 void
 weir__durable_queue_init(struct weir__durable_queue *queue, weir_durable *store, void *owner,
-                         int (*start)(struct weir__durable_queue *queue, struct weir__durable_op *first, uint64_t turn))
+                         bool (*start)(struct weir__durable_queue *queue, struct weir__durable_op *first, uint64_t turn))
 {
         *queue = (struct weir__durable_queue){.store = store, .owner = owner, .start = start, .last = &queue->first};
         pthread_mutex_init(&queue->lock, NULL);
@@ -61,11 +61,9 @@ weir__durable_queue_next(struct weir__durable_queue *queue)
 
         for (;;) {
                 struct weir__durable_op *first = take_some(queue, &turn);
-                int failed = first ? queue->start(queue, first, turn) : 0;
 
-                if (!failed)
+                if (!first || queue->start(queue, first, turn))
                         return;
-                weir__durable_end_all(first, failed, "");
         }
 }
 

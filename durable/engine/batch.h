@@ -15,8 +15,8 @@ struct weir__durable_queue {
         void *owner; /* what `start` works for */
 
         /* Begins a batch: a list by `next`.  At its end weir__durable_queue_next is called.  `turn` is another one each time.
-         * Result: 0, or why it has not begun: the operations end with that. */
-        int (*start)(struct weir__durable_queue *queue, struct weir__durable_op *first, uint64_t turn);
+         * Result: false: nothing is under way, and the operations have ended, or were put back. */
+        bool (*start)(struct weir__durable_queue *queue, struct weir__durable_op *first, uint64_t turn);
 
         /* Guarded by `lock`. */
         pthread_mutex_t lock;
@@ -26,7 +26,7 @@ struct weir__durable_queue {
 };
 
 void weir__durable_queue_init(struct weir__durable_queue *queue, weir_durable *store, void *owner,
-                              int (*start)(struct weir__durable_queue *queue, struct weir__durable_op *first, uint64_t turn));
+                              bool (*start)(struct weir__durable_queue *queue, struct weir__durable_op *first, uint64_t turn));
 void weir__durable_queue_destroy(struct weir__durable_queue *queue);
 
 /* Takes an operation in.  Threads: any. */

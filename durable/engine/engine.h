@@ -122,7 +122,7 @@ struct weir__durable_engine {
         weir_durable *store;
 };
 
-extern const struct weir__durable_engine_kind weir__durable_memory, weir__durable_sqlite;
+extern const struct weir__durable_engine_kind weir__durable_memory, weir__durable_sqlite, weir__durable_pq, weir__durable_postgres;
 
 /* -- for engines -- */
 

@@ -39,7 +39,7 @@ make_tables(weir_sqlite_connection *connection, void *context)
         return weir_sqlite_run(connection, weir__durable_sqlite_tables);
 }
 
-static int start_batch(struct weir__durable_queue *writes, struct weir__durable_op *first, uint64_t turn);
+static bool start_batch(struct weir__durable_queue *writes, struct weir__durable_op *first, uint64_t turn);
 
 static struct weir__durable_engine *
 open_engine(const char *where, weir_durable *store)
@@ -114,18 +114,22 @@ on_batch(weir_task *task, void *context)
         weir__durable_unref(store);
 }
 
-static int
+static bool
 start_batch(struct weir__durable_queue *writes, struct weir__durable_op *first, uint64_t turn)
 {
         struct sqlite_engine *engine = writes->owner;
         struct batch *batch = malloc(sizeof *batch);
+        int failed = -ENOMEM;
 
-        if (!batch)
-                return -ENOMEM;
-        *batch = (struct batch){engine, first, turn};
-        weir_task *task = weir_sqlite_write_new(engine->db, carry_out_all, on_batch, batch);
-        weir_task_set_context(task, batch, free);
-        return weir_task_start(task);
+        if (batch) {
+                *batch = (struct batch){engine, first, turn};
+                weir_task *task = weir_sqlite_write_new(engine->db, carry_out_all, on_batch, batch);
+                weir_task_set_context(task, batch, free);
+                failed = weir_task_start(task);
+        }
+        if (failed)
+                weir__durable_end_all(first, failed, "");
+        return !failed;
 }
 
 /* -- reads -- */

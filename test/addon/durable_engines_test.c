@@ -11,6 +11,9 @@
 
 #include "durable/store.h"
 #include "test/addon/durable_url.h"
+#ifdef WEIR_HAS_PQ
+#include "test/addon/durable_pq.h"
+#endif
 #include "test/support.h"
 
 #define NAMES 12
@@ -249,20 +252,18 @@ tell(int step, const struct choice *choice, const struct weir__durable_op *expec
 /* -- the engines -- */
 
 static void
-agree_on_random_operations(const char *url, int steps)
+agree_on_random_operations(weir_durable *open_engine(const char *url), const char *url, int steps)
 {
         int counts[WEIR__DURABLE_RENEW + 1] = {0}, done[WEIR__DURABLE_RENEW + 1] = {0};
         struct weir_config config = WEIR_CONFIG_DEFAULT;
         bool is_different = false;
 
-        if (!url)
-                return; /* there is no server */
         config.clock = WEIR_CLOCK_VIRTUAL;
         CU_ASSERT_FATAL(weir_init(&config) == 0);
         chance.state = weir_test_seed();
         claimed = number_count = 0;
         weir_durable *model = weir_durable_open("memory:model");
-        weir_durable *engine = weir_durable_open(url);
+        weir_durable *engine = open_engine(url);
         CU_ASSERT_FATAL(model && engine);
         for (int step = 0; step < steps && !is_different; step++) {
                 struct choice choice = choose();
@@ -293,14 +294,28 @@ agree_on_random_operations(const char *url, int steps)
 static void
 sqlite_agrees(void)
 {
-        agree_on_random_operations(sqlite_url(), WEIR_TEST_SANITIZED ? 3000 : 8000);
+        agree_on_random_operations(weir_durable_open, sqlite_url(), WEIR_TEST_SANITIZED ? 3000 : 8000);
 }
+
+#ifdef WEIR_HAS_PQ
+static void
+postgresql_agrees(void)
+{
+        if (pq_start())
+                agree_on_random_operations(pq_open_as_if, pq_url(), WEIR_TEST_SANITIZED ? 3000 : 8000);
+        else
+                printf("PostgreSQL is not installed ");
+}
+#endif
 
 int
 main(void)
 {
         static const struct weir_test tests[] = {
                 WEIR_TEST(sqlite_agrees),
+#ifdef WEIR_HAS_PQ
+                WEIR_TEST(postgresql_agrees),
+#endif
         };
 
         return weir_test_main("engines of durable timers", tests, sizeof tests / sizeof *tests);
