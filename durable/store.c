@@ -18,18 +18,24 @@ static const struct weir__durable_engine_kind *const engines[] = {
         &weir__durable_memory,
 #ifdef WEIR_HAS_PQ
         &weir__durable_pq,
-        &weir__durable_postgres,
+#endif
+#ifdef WEIR_HAS_REDIS
+        &weir__durable_redis,
 #endif
 };
 
-/* The engine of a URL; where it is, behind the colon. */
+/* The engine of a URL, and what its `open` gets. */
 static const struct weir__durable_engine_kind *
 find_engine(const char *url, const char **where)
 {
         for (size_t i = 0; url && i < sizeof engines / sizeof *engines; i++) {
                 size_t size = strlen(engines[i]->scheme);
 
-                if (strncmp(url, engines[i]->scheme, size) == 0 && url[size] == ':' && url[size + 1]) {
+                if (engines[i]->takes && engines[i]->takes(url)) {
+                        *where = url;
+                        return engines[i];
+                }
+                if (!engines[i]->takes && strncmp(url, engines[i]->scheme, size) == 0 && url[size] == ':' && url[size + 1]) {
                         *where = url + size + 1;
                         return engines[i];
                 }

@@ -51,6 +51,7 @@ struct weir__durable_claim {
 
 struct weir__durable_op {
         struct weir__durable_op *next;                /* in a queue of the engine */
+        size_t claims_done;                           /* the engine's: how many claims of a renewal it has dealt with */
         weir_durable *store;                          /* NULL: the task is refused */
         void (*ended)(struct weir__durable_op *op);   /* the core's: takes the operation back */
         weir_task *promise;                           /* the core's */
@@ -97,9 +98,10 @@ struct weir__durable_op {
 
 struct weir__durable_engine;
 
-/* An engine.  `open` gets the URL behind the scheme. */
+/* An engine.  `open` gets the URL behind the scheme; with `takes`, all of it. */
 struct weir__durable_engine_kind {
         const char *scheme;
+        bool (*takes)(const char *url); /* of an engine with several schemes, else NULL: whether the URL is one of them */
 
         /* Result: NULL with errno.  Never blocks. */
         struct weir__durable_engine *(*open)(const char *where, weir_durable *store);
@@ -122,7 +124,7 @@ struct weir__durable_engine {
         weir_durable *store;
 };
 
-extern const struct weir__durable_engine_kind weir__durable_memory, weir__durable_sqlite, weir__durable_pq, weir__durable_postgres;
+extern const struct weir__durable_engine_kind weir__durable_memory, weir__durable_sqlite, weir__durable_pq, weir__durable_redis;
 
 /* -- for engines -- */
 

@@ -50,23 +50,24 @@ struct call {
 
 static bool start_batch(struct weir__durable_queue *queue, struct weir__durable_op *first, uint64_t turn);
 
+static bool
+takes(const char *url)
+{
+        return strncmp(url, "postgresql://", 13) == 0 || strncmp(url, "postgres://", 11) == 0;
+}
+
 static struct weir__durable_engine *
-open_engine(const char *where, weir_durable *store)
+open_engine(const char *url, weir_durable *store)
 {
         struct weir_pq_config config = WEIR_PQ_CONFIG_DEFAULT;
         struct pq_engine *engine = calloc(1, sizeof *engine);
-        char *url = NULL;
         uint64_t sender = 0;
 
-        if (!engine || asprintf(&url, "postgresql:%s", where) < 0) {
-                free(engine);
-                errno = ENOMEM;
+        if (!engine)
                 return NULL;
-        }
         config.connections = CONNECTIONS;
         config.limit = LIMIT;
         engine->pool = weir_pq_new(url, &config);
-        free(url);
         if (!engine->pool) {
                 int failed = errno;
 
@@ -365,14 +366,10 @@ submit(struct weir__durable_engine *base, struct weir__durable_op *op)
 
 const struct weir__durable_engine_kind weir__durable_pq = {
         .scheme = "postgresql",
+        .takes = takes,
         .open = open_engine,
         .submit = submit,
         .attend = attend,
         .neglect = neglect,
         .free = free_engine,
-};
-
-const struct weir__durable_engine_kind weir__durable_postgres = {
-        .scheme = "postgres",
-        .open = open_engine,
 };

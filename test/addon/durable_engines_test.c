@@ -10,9 +10,13 @@
 #include <weir/runtime.h>
 
 #include "durable/store.h"
+#include "test/addon/durable_outside.h"
 #include "test/addon/durable_url.h"
 #ifdef WEIR_HAS_PQ
 #include "test/addon/durable_pq.h"
+#endif
+#ifdef WEIR_HAS_REDIS
+#include "test/addon/redis_server.h"
 #endif
 #include "test/support.h"
 
@@ -252,7 +256,7 @@ tell(int step, const struct choice *choice, const struct weir__durable_op *expec
 /* -- the engines -- */
 
 static void
-agree_on_random_operations(weir_durable *open_engine(const char *url), const char *url, int steps)
+agree_on_random_operations(weir_durable *place(weir_durable *store), const char *url, int steps)
 {
         int counts[WEIR__DURABLE_RENEW + 1] = {0}, done[WEIR__DURABLE_RENEW + 1] = {0};
         struct weir_config config = WEIR_CONFIG_DEFAULT;
@@ -263,7 +267,7 @@ agree_on_random_operations(weir_durable *open_engine(const char *url), const cha
         chance.state = weir_test_seed();
         claimed = number_count = 0;
         weir_durable *model = weir_durable_open("memory:model");
-        weir_durable *engine = open_engine(url);
+        weir_durable *engine = place(weir_durable_open(url));
         CU_ASSERT_FATAL(model && engine);
         for (int step = 0; step < steps && !is_different; step++) {
                 struct choice choice = choose();
@@ -291,10 +295,16 @@ agree_on_random_operations(weir_durable *open_engine(const char *url), const cha
         CU_ASSERT(weir_shutdown() == 0);
 }
 
+static weir_durable *
+inside(weir_durable *store)
+{
+        return store;
+}
+
 static void
 sqlite_agrees(void)
 {
-        agree_on_random_operations(weir_durable_open, sqlite_url(), WEIR_TEST_SANITIZED ? 3000 : 8000);
+        agree_on_random_operations(inside, sqlite_url(), WEIR_TEST_SANITIZED ? 3000 : 8000);
 }
 
 #ifdef WEIR_HAS_PQ
@@ -302,9 +312,27 @@ static void
 postgresql_agrees(void)
 {
         if (pq_start())
-                agree_on_random_operations(pq_open_as_if, pq_url(), WEIR_TEST_SANITIZED ? 3000 : 8000);
+                agree_on_random_operations(outside, pq_url(), WEIR_TEST_SANITIZED ? 3000 : 8000);
         else
                 printf("PostgreSQL is not installed ");
+}
+#endif
+
+#ifdef WEIR_HAS_REDIS
+static void
+redis_agrees(void)
+{
+        struct redis_server server = {0};
+        char url[60];
+
+        if (!redis_is_installed()) {
+                printf("Redis is not installed ");
+                return;
+        }
+        redis_start(&server, "");
+        snprintf(url, sizeof url, "redis://127.0.0.1:%d", server.port);
+        agree_on_random_operations(outside, url, WEIR_TEST_SANITIZED ? 3000 : 8000);
+        redis_stop(&server);
 }
 #endif
 
@@ -315,6 +343,9 @@ main(void)
                 WEIR_TEST(sqlite_agrees),
 #ifdef WEIR_HAS_PQ
                 WEIR_TEST(postgresql_agrees),
+#endif
+#ifdef WEIR_HAS_REDIS
+                WEIR_TEST(redis_agrees),
 #endif
         };
 

@@ -25,7 +25,7 @@ static void operations_on_a_name_at_once_all_end(void);
 static void names_and_payloads_may_be_any_bytes(void);
 static void both_schemes_are_known(void);
 
-#define weir_durable_open pq_open_as_if
+#define weir_durable_open(url) outside(weir_durable_open(url))
 #include "test/addon/durable_cases.h"
 #undef weir_durable_open
 
@@ -134,7 +134,7 @@ a_user_without_the_right_is_told(void)
         snprintf(sql, sizeof sql, "GRANT USAGE ON SCHEMA %s TO nobody", strstr(url, "search_path%3D") + strlen("search_path%3D"));
         server_ask(sql);
         snprintf(other, sizeof other, "postgresql://nobody%s", strstr(url, "@"));
-        weir_durable *store = pq_open_as_if(other);
+        weir_durable *store = outside(weir_durable_open(other));
         CU_ASSERT(set_one(store) == -EACCES && strstr(problem, "permission denied"));
         end(store);
 }
@@ -232,7 +232,7 @@ both_schemes_are_known(void)
         begin();
         weir_durable *store = open_store();
         snprintf(other, sizeof other, "postgres:%s", url + strlen("postgresql:"));
-        weir_durable *same = pq_open_as_if(other);
+        weir_durable *same = outside(weir_durable_open(other));
         CU_ASSERT(set(store, "a", HOUR, "x") == 0 && get(same, "a") == 0);
         weir_durable_close(same);
         CU_ASSERT(weir_durable_open("postgresql://host/?nonsense=1") == NULL && errno == EINVAL);
