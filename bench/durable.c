@@ -1,13 +1,19 @@
-/* Durable timers in a file of SQLite: sets, deliveries, lateness, and what a million pending ones cost.
+/* Durable timers in a file of SQLite, and in Redis: sets, deliveries, lateness, and what a million pending ones cost.
  *
- *     build/bench/durable [quick]
+ *     build/bench/durable [quick] [redis]
  *
- * The file is in $TMPDIR, or in /tmp: figures depend on the fsync of that disk. */
+ * The file is in $TMPDIR, or in /tmp: figures depend on the fsync of that disk.  The server of Redis is one of this program, by a
+ * Unix socket, and writes nothing to the disk unless BENCH_REDIS has lines of its configuration, such as "appendonly yes".  CPU
+ * times are those of this process, without the server. */
 #include <errno.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <weir/clock.h>
@@ -24,6 +30,35 @@
 static char directory[200], url[250];
 static weir_waitgroup *group;
 
+/* Of the cases with Redis. */
+static bool is_redis;
+static pid_t server;
+
+static void
+start_server(void)
+{
+        char path[300];
+        const char *more = getenv("BENCH_REDIS");
+
+        snprintf(path, sizeof path, "%s/redis.conf", directory);
+        FILE *file = fopen(path, "w");
+        if (!file)
+                abort();
+        fprintf(file, "port 0\nunixsocket %s/socket\ndir %s\nsave \"\"\nlogfile %s/log\n%s\n", directory, directory, directory,
+                more ? more : "");
+        fclose(file);
+        server = fork();
+        if (server == 0) {
+                prctl(PR_SET_PDEATHSIG, SIGKILL);
+                execlp("redis-server", "redis-server", path, (char *)NULL);
+                _exit(127);
+        }
+        snprintf(path, sizeof path, "%s/socket", directory);
+        for (int i = 0; i < 500 && access(path, R_OK) < 0; i++)
+                bench_sleep(10000000);
+        snprintf(url, sizeof url, "unix://%s/socket", directory);
+}
+
 static void
 make_directory(void)
 {
@@ -33,19 +68,53 @@ make_directory(void)
         if (!mkdtemp(directory))
                 abort();
         snprintf(url, sizeof url, "sqlite:%s/timers.db", directory);
+        if (is_redis)
+                start_server();
 }
 
 static void
 remove_directory(void)
 {
-        static const char *const names[] = {"timers.db", "timers.db-wal", "timers.db-shm", "timers.db-bell"};
-        char path[300];
+        char command[300];
 
-        for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-                snprintf(path, sizeof path, "%s/%s", directory, names[i]);
-                unlink(path);
+        if (server > 0) {
+                kill(server, SIGKILL);
+                waitpid(server, NULL, 0);
+                server = 0;
         }
-        rmdir(directory);
+        snprintf(command, sizeof command, "rm -rf '%s'", directory);
+        if (system(command) != 0)
+                perror(command);
+}
+
+/* The CPU time of the server so far. */
+static int64_t
+server_cpu(void)
+{
+        struct timespec time = {0};
+        clockid_t clock;
+
+        if (server > 0 && clock_getcpuclockid(server, &clock) == 0)
+                clock_gettime(clock, &time);
+        return time.tv_sec * BENCH_NSEC_PER_SEC + time.tv_nsec;
+}
+
+/* A sample of the engine. */
+static void
+sample(const char *name, const char *metric, double value)
+{
+        char text[100];
+
+        snprintf(text, sizeof text, "%s%s", is_redis ? "Redis: " : "", name);
+        bench_sample("weir", text, metric, value);
+}
+
+/* What the server needed for each of `count`. */
+static void
+sample_server(const char *name, int64_t began, long count)
+{
+        if (server > 0)
+                sample(name, "CPU ns of the server", (double)(server_cpu() - began) / (double)count);
 }
 
 static weir_durable *
@@ -121,10 +190,11 @@ measure_sets(long count)
 
         make_directory();
         store = open_store(0);
-        int64_t cpu = bench_cpu();
+        int64_t cpu = bench_cpu(), server_began = server_cpu();
         int64_t time = set_many(store, count, WEIR_SEC(100000));
-        bench_sample("weir", "sets, 2,000 in flight", "operations/s", (double)count * 1e9 / (double)time);
-        bench_sample("weir", "sets, 2,000 in flight", "CPU ns", (double)(bench_cpu() - cpu) / (double)count);
+        sample("sets, 2,000 in flight", "operations/s", (double)count * 1e9 / (double)time);
+        sample("sets, 2,000 in flight", "CPU ns", (double)(bench_cpu() - cpu) / (double)count);
+        sample_server("sets, 2,000 in flight", server_began, count);
         weir_durable_close(store);
         remove_directory();
 }
@@ -153,12 +223,13 @@ measure_deliveries(long count)
         set_many(store, count, 0);
         atomic_store(&delivered, 0);
         weir_waitgroup_add(group, (size_t)count);
-        int64_t cpu = bench_cpu(), began = bench_now();
+        int64_t cpu = bench_cpu(), began = bench_now(), server_began = server_cpu();
         weir_durable_on(store, "session", deliver, NULL);
         weir_waitgroup_wait(group, WEIR_FOREVER);
         weir_durable_close(store); /* the last acknowledgements, too */
-        bench_sample("weir", "due timers are delivered", "operations/s", (double)count * 1e9 / (double)(bench_now() - began));
-        bench_sample("weir", "due timers are delivered", "CPU ns", (double)(bench_cpu() - cpu) / (double)count);
+        sample("due timers are delivered", "operations/s", (double)count * 1e9 / (double)(bench_now() - began));
+        sample("due timers are delivered", "CPU ns", (double)(bench_cpu() - cpu) / (double)count);
+        sample_server("due timers are delivered", server_began, count);
         (void)stats;
         free(lateness);
         remove_directory();
@@ -186,7 +257,7 @@ measure_lateness(long rate, int seconds)
         atomic_store(&delivered, 0);
         weir_durable_on(store, "session", deliver, NULL);
         weir_waitgroup_add(group, (size_t)count);
-        int64_t began = bench_now(), cpu = bench_cpu();
+        int64_t began = bench_now(), cpu = bench_cpu(), server_began = server_cpu();
         for (long i = 0; i < count; i++) {
                 char name[40];
 
@@ -200,9 +271,10 @@ measure_lateness(long rate, int seconds)
         size_t got = (size_t)atomic_load(&delivered);
         char text[60];
         snprintf(text, sizeof text, "lateness at %ld/s", rate);
-        bench_sample("weir", text, "p50 ms", (double)bench_quantile(lateness, got, 0.5) / 1e6);
-        bench_sample("weir", text, "p99 ms", (double)bench_quantile(lateness, got, 0.99) / 1e6);
-        bench_sample("weir", text, "CPU ns", (double)(bench_cpu() - cpu) / (double)count);
+        sample(text, "p50 ms", (double)bench_quantile(lateness, got, 0.5) / 1e6);
+        sample(text, "p99 ms", (double)bench_quantile(lateness, got, 0.99) / 1e6);
+        sample(text, "CPU ns", (double)(bench_cpu() - cpu) / (double)count);
+        sample_server(text, server_began, count);
         weir_durable_close(store);
         free(lateness);
         remove_directory();
@@ -222,9 +294,31 @@ measure_idle(long count, int seconds)
         bench_sleep(seconds * BENCH_NSEC_PER_SEC);
         char text[60];
         snprintf(text, sizeof text, "idle with %ld pending", count);
-        bench_sample("weir", text, "CPU us/s", (double)(bench_cpu() - cpu) / 1e3 / seconds);
+        sample(text, "CPU us/s", (double)(bench_cpu() - cpu) / 1e3 / seconds);
         weir_durable_close(store);
         remove_directory();
+}
+
+static bool
+is_wanted(const struct bench_size *size, const char *name)
+{
+        char text[40];
+
+        snprintf(text, sizeof text, "%s%s", is_redis ? "redis " : "", name);
+        return bench_wanted(size, text);
+}
+
+static void
+measure(const struct bench_size *size)
+{
+        if (is_wanted(size, "sets"))
+                measure_sets(size->quick ? 20000 : 200000);
+        if (is_wanted(size, "deliveries"))
+                measure_deliveries(size->quick ? 20000 : 200000);
+        if (is_wanted(size, "lateness"))
+                measure_lateness(is_redis ? 20000 : 10000, size->quick ? 2 : 10);
+        if (is_wanted(size, "idle"))
+                measure_idle(size->quick ? 20000 : 1000000, size->quick ? 2 : 30);
 }
 
 int
@@ -234,14 +328,11 @@ main(int argc, char *argv[])
 
         bench_begin();
         group = weir_waitgroup_new();
-        if (bench_wanted(&size, "sets"))
-                measure_sets(size.quick ? 20000 : 200000);
-        if (bench_wanted(&size, "deliveries"))
-                measure_deliveries(size.quick ? 20000 : 200000);
-        if (bench_wanted(&size, "lateness"))
-                measure_lateness(10000, size.quick ? 2 : 10);
-        if (bench_wanted(&size, "idle"))
-                measure_idle(size.quick ? 20000 : 1000000, size.quick ? 2 : 30);
+        measure(&size);
+        if (access("/usr/bin/redis-server", X_OK) == 0) {
+                is_redis = true;
+                measure(&size);
+        }
         bench_print("durable");
         weir_waitgroup_free(group);
         return bench_interrupted();

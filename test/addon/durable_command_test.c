@@ -1,7 +1,9 @@
 /* The command weir-durable. */
 #include <sys/stat.h>
 
+#include "test/addon/durable_outside.h"
 #include "test/addon/durable_url.h"
+#include "test/addon/redis_server.h"
 #include "test/examples/program.h"
 
 #include "durable/command/weir-durable.c"
@@ -34,13 +36,14 @@ fail(weir_task *delivery, void *context)
 
 /* A timer that is dead, one that waits, and a schedule. */
 static void
-fill(void)
+fill(const char *where)
 {
         struct weir_durable_config config = WEIR_DURABLE_CONFIG_DEFAULT;
         struct weir_durable_stats stats = WEIR_DURABLE_STATS_DEFAULT;
 
-        snprintf(url, sizeof url, "%s", sqlite_url());
+        snprintf(url, sizeof url, "%s", where);
         config.attempts = 1;
+        CU_ASSERT_FATAL(weir_init(NULL) == 0);
         weir_durable *filled = weir_durable_open_with(&config, url);
         CU_ASSERT_FATAL(weir_durable_on(filled, "mail", fail, NULL) == 0);
         CU_ASSERT(weir_task_run(weir_durable_set_new(filled, "mail/1", 0, "mail", "to anna", 7, NULL, NULL)) == 0);
@@ -54,9 +57,9 @@ fill(void)
 }
 
 static void
-timers_are_listed_counted_and_changed(void)
+list_count_and_change(const char *where)
 {
-        fill();
+        fill(where);
         CU_ASSERT(command("list", NULL, NULL) == 0);
         CU_ASSERT_PTR_NOT_NULL(strstr(printed, "1970-01-01T00:00:00Z  dead      1  mail  mail/1  (Input/output error)\n"));
         CU_ASSERT_PTR_NOT_NULL(strstr(printed, "2090-01-01T00:00:00Z  pending   0  other  mail/\\x1b[2J\n"));
@@ -79,6 +82,27 @@ timers_are_listed_counted_and_changed(void)
 }
 
 static void
+timers_are_listed_counted_and_changed(void)
+{
+        list_count_and_change(sqlite_url());
+}
+
+static void
+so_are_those_in_redis(void)
+{
+        char where[60];
+
+        if (!redis_is_installed() || !outside_is_built("redis://127.0.0.1"))
+                return;
+        struct redis_server server = {0};
+        redis_start(&server, "");
+        snprintf(where, sizeof where, "redis://127.0.0.1:%d/3", server.port);
+        list_count_and_change(where);
+        redis_stop(&server);
+        CU_ASSERT(command("list", NULL, NULL) == 1);
+}
+
+static void
 what_is_wrong_is_said(void)
 {
         snprintf(url, sizeof url, "%s", sqlite_url());
@@ -96,6 +120,7 @@ main(void)
 {
         static const struct weir_test tests[] = {
                 WEIR_TEST(timers_are_listed_counted_and_changed),
+                WEIR_TEST(so_are_those_in_redis),
                 WEIR_TEST(what_is_wrong_is_said),
         };
 

@@ -4,6 +4,8 @@
 #include <weir/series.h>
 #include <weir/timer.h>
 
+#include "test/addon/durable_outside.h"
+#include "test/addon/redis_server.h"
 #include "test/memory_faults.h"
 #include "test/support.h"
 
@@ -50,7 +52,7 @@ run(weir_durable *store)
 }
 
 static void
-each_refused_allocation_is_survived(void)
+survive_each_refused_allocation(const char *url)
 {
         struct weir_durable_config config = WEIR_DURABLE_CONFIG_DEFAULT;
         struct weir_config runtime = WEIR_CONFIG_DEFAULT;
@@ -64,7 +66,7 @@ each_refused_allocation_is_survived(void)
         do {
                 CU_ASSERT_FATAL(weir_init(&runtime) == 0);
                 int64_t before = atomic_load(&live);
-                weir_durable *store = weir_durable_open_with(&config, "memory:faults");
+                weir_durable *store = weir_durable_open_with(&config, url);
                 CU_ASSERT_FATAL(store != NULL && weir_durable_on(store, "t", deliver, NULL) == 0);
                 atomic_store(&failures, 1);
                 atomic_store(&delivered, 0);
@@ -86,10 +88,33 @@ each_refused_allocation_is_survived(void)
         printf("%d allocations ", number);
 }
 
+static void
+each_refused_allocation_is_survived(void)
+{
+        survive_each_refused_allocation("memory:faults");
+}
+
+static void
+each_one_is_survived_with_redis(void)
+{
+        char url[60];
+
+        if (!redis_is_installed() || !outside_is_built("redis://127.0.0.1"))
+                return;
+        struct redis_server server = {0};
+        redis_start(&server, "");
+        snprintf(url, sizeof url, "redis://127.0.0.1:%d", server.port);
+        survive_each_refused_allocation(url);
+        redis_stop(&server);
+}
+
 int
 main(void)
 {
-        static const struct weir_test tests[] = {WEIR_TEST(each_refused_allocation_is_survived)};
+        static const struct weir_test tests[] = {
+                WEIR_TEST(each_refused_allocation_is_survived),
+                WEIR_TEST(each_one_is_survived_with_redis),
+        };
 
         return weir_test_main("durable timers without memory", tests, sizeof tests / sizeof *tests);
 }

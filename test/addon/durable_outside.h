@@ -5,6 +5,7 @@
 #ifndef WEIR_TEST_DURABLE_OUTSIDE_H
 #define WEIR_TEST_DURABLE_OUTSIDE_H
 
+#include <errno.h>
 #include <pthread.h>
 #include <stdlib.h>
 
@@ -136,6 +137,17 @@ outside_free(struct weir__durable_engine *engine)
         outside_find(engine->store)->store = NULL;
         pthread_mutex_unlock(&outside_lock);
         outside_real->free(engine);
+}
+
+/* Whether the library has the engine of a URL. */
+static inline bool
+outside_is_built(const char *some_url)
+{
+        weir_durable *store = weir_durable_open(some_url);
+        bool is_built = store || errno != EPROTONOSUPPORT;
+
+        weir_durable_close(store);
+        return is_built;
 }
 
 /* Puts itself before the engine of a store; NULL is left alone. */
