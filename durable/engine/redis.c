@@ -170,6 +170,25 @@ on_called(weir_task *task, void *context)
         weir__durable_unref(store);
 }
 
+/* Sets come first, and then ends: the script gathers what is alike.  What overlaps may be carried out in any order. */
+static struct weir__durable_op *
+sort(struct weir__durable_op *op)
+{
+        struct weir__durable_op *sorted[3], **ends[3] = {&sorted[0], &sorted[1], &sorted[2]};
+
+        while (op) {
+                size_t which = op->kind == WEIR__DURABLE_SET ? 0 : op->kind == WEIR__DURABLE_END ? 1 : 2;
+
+                *ends[which] = op;
+                ends[which] = &op->next;
+                op = op->next;
+        }
+        *ends[2] = NULL;
+        *ends[1] = sorted[2];
+        *ends[0] = sorted[1];
+        return sorted[0];
+}
+
 /* Takes some operations out of the queue, and counts a call, if one may begin. */
 static struct weir__durable_op *
 take_some(struct redis_engine *engine)
@@ -190,7 +209,7 @@ take_some(struct redis_engine *engine)
                 engine->calls++;
         }
         pthread_mutex_unlock(&engine->lock);
-        return first;
+        return sort(first);
 }
 
 /* Whether all of them may be carried out twice. */

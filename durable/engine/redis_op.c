@@ -16,6 +16,7 @@
 
 #define BIAS         9223372037
 #define DIGITS       20
+#define TOKEN_DIGITS 16
 #define NSEC_PER_SEC 1000000000
 
 static void
@@ -51,19 +52,39 @@ read_digits(const char *text, size_t count)
 }
 
 static bool
-is_instant(const struct weir_redis_reply *reply)
+are_digits(const char *text, size_t count)
 {
-        return reply && reply->type == WEIR_REDIS_STRING && reply->size == DIGITS &&
-               strspn(reply->text, "0123456789") == DIGITS && strcmp(reply->text, "18446744073854775807") <= 0;
+        for (size_t i = 0; i < count; i++)
+                if (text[i] < '0' || text[i] > '9')
+                        return false;
+        return true;
 }
 
-/* Of what is_instant. */
+static bool
+is_instant_at(const char *text)
+{
+        return are_digits(text, DIGITS) && memcmp(text, "18446744073854775807", DIGITS) <= 0;
+}
+
+static bool
+is_instant(const struct weir_redis_reply *reply)
+{
+        return reply && reply->type == WEIR_REDIS_STRING && reply->size == DIGITS && is_instant_at(reply->text);
+}
+
+/* Of what is_instant_at. */
+static weir_nsec
+read_instant_at(const char *text)
+{
+        int64_t seconds = (int64_t)read_digits(text, 11) - BIAS, rest = (int64_t)read_digits(text + 11, 9);
+
+        return seconds < 0 ? (seconds + 1) * NSEC_PER_SEC + (rest - NSEC_PER_SEC) : seconds * NSEC_PER_SEC + rest;
+}
+
 static weir_nsec
 read_instant(const struct weir_redis_reply *reply)
 {
-        int64_t seconds = (int64_t)read_digits(reply->text, 11) - BIAS, rest = (int64_t)read_digits(reply->text + 11, 9);
-
-        return seconds < 0 ? (seconds + 1) * NSEC_PER_SEC + (rest - NSEC_PER_SEC) : seconds * NSEC_PER_SEC + rest;
+        return read_instant_at(reply->text);
 }
 
 /* -- arguments -- */
@@ -131,6 +152,15 @@ add_instant(struct weir__durable_redis_words *words, weir_nsec at)
 
         write_instant(text, at);
         weir__durable_redis_add(words, text, DIGITS);
+}
+
+static void
+add_token(struct weir__durable_redis_words *words, uint64_t token)
+{
+        char *text = words->numbers[words->count];
+
+        write_digits(text, token, TOKEN_DIGITS);
+        weir__durable_redis_add(words, text, TOKEN_DIGITS);
 }
 
 /* The name of an operation, and how many arguments follow. */
@@ -203,7 +233,7 @@ write_end(struct weir__durable_redis_words *words, const struct weir__durable_op
 
         begin(words, "end", 5);
         add(words, op->name);
-        add_number(words, op->token);
+        add_token(words, op->token);
         add(words, outcomes[op->outcome]);
         add_instant(words, op->at);
         add(words, op->problem);
@@ -218,7 +248,7 @@ write_renew(struct weir__durable_redis_words *words, const struct weir__durable_
         add_instant(words, op->lease);
         for (size_t i = op->claims_done; i < op->claims_done + count; i++) {
                 add(words, op->claims[i].name);
-                add_number(words, op->claims[i].token);
+                add_token(words, op->claims[i].token);
         }
 }
 
@@ -268,35 +298,53 @@ number_of(const struct weir_redis_reply *reply)
         return strtoull(weir_redis_text(reply), NULL, 10);
 }
 
+/* Where the parts of the state are. */
+enum {
+        AT_READY = 1,
+        AT_DUE = AT_READY + DIGITS,
+        AT_GENERATION = AT_DUE + DIGITS,
+        AT_TOKEN = AT_GENERATION + TOKEN_DIGITS,
+        AT_ATTEMPT = AT_TOKEN + TOKEN_DIGITS
+};
+
+static bool
+is_state(const struct weir_redis_reply *reply)
+{
+        return reply->size > AT_ATTEMPT && reply->size <= AT_ATTEMPT + 10 && are_digits(reply->text, reply->size) &&
+               reply->text[0] <= '0' + WEIR_DURABLE_DEAD && is_instant_at(reply->text + AT_READY) &&
+               is_instant_at(reply->text + AT_DUE);
+}
+
 /* Adds a row, as the script's function row has it. */
 static int
 add_row(struct weir__durable_op *op, const struct weir_redis_reply *reply)
 {
-        const struct weir_redis_reply *of[14];
+        const struct weir_redis_reply *of[9];
 
         for (size_t i = 0; i < sizeof of / sizeof *of; i++) {
                 of[i] = weir_redis_item(reply, i);
-                if (!of[i] || ((i < 8 || i == 13) && of[i]->type != WEIR_REDIS_STRING))
+                if (!of[i] || ((i < 3 || i == 8) && of[i]->type != WEIR_REDIS_STRING))
                         return fail_by_reply(op);
         }
-        if (!is_instant(of[3]) || !is_instant(of[5]) || number_of(of[0]) > WEIR_DURABLE_DEAD)
+        if (!is_state(of[0]))
                 return fail_by_reply(op);
+        const char *state = of[0]->text;
         const struct weir_durable_info info = {
-                .name = weir_redis_text(of[13]),
-                .topic = weir_redis_text(of[6]),
-                .payload = of[7]->text,
-                .payload_size = of[7]->size,
-                .generation = number_of(of[4]),
-                .state = (enum weir_durable_state)number_of(of[0]),
-                .attempt = (unsigned)number_of(of[1]),
-                .token = number_of(of[2]),
-                .due = read_instant(of[5]),
-                .ready = read_instant(of[3]),
-                .node = weir_redis_text(of[8]),
-                .problem = weir_redis_text(of[9]),
-                .cron = weir_redis_text(of[10]),
-                .zone = weir_redis_text(of[11]),
-                .policy = (enum weir_durable_missed_policy)number_of(of[12]),
+                .name = weir_redis_text(of[8]),
+                .topic = weir_redis_text(of[1]),
+                .payload = of[2]->text,
+                .payload_size = of[2]->size,
+                .generation = read_digits(state + AT_GENERATION, TOKEN_DIGITS),
+                .state = (enum weir_durable_state)(state[0] - '0'),
+                .attempt = (unsigned)read_digits(state + AT_ATTEMPT, of[0]->size - AT_ATTEMPT),
+                .token = read_digits(state + AT_TOKEN, TOKEN_DIGITS),
+                .due = read_instant_at(state + AT_DUE),
+                .ready = read_instant_at(state + AT_READY),
+                .node = weir_redis_text(of[3]),
+                .problem = weir_redis_text(of[4]),
+                .cron = weir_redis_text(of[5]),
+                .zone = weir_redis_text(of[6]),
+                .policy = (enum weir_durable_missed_policy)number_of(of[7]),
         };
         return weir__durable_op_add(op, &info);
 }

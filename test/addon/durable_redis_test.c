@@ -171,7 +171,7 @@ keys_of_others_are_told(void)
         CU_ASSERT(put(store, "a", HOUR) == -EREMOTEIO && strstr(problem, "WRONGTYPE"));
         CU_ASSERT(put(store, "b", HOUR) == 0 && cancel(store, "b") == 1);
         redis_say(server.port, "DEL {weir-durable}:timer:a");
-        redis_say(server.port, "HSET {weir-durable}:timer:a s 0 r never");
+        redis_say(server.port, "HSET {weir-durable}:timer:a x never t t p p");
         CU_ASSERT(get(store, "a") == -EBADMSG);
         end(store);
 }
