@@ -322,17 +322,17 @@ postgresql_agrees(void)
 static void
 redis_agrees(void)
 {
-        struct redis_server server = {0};
+        struct redis_server redis = {0};
         char url[60];
 
         if (!redis_is_installed()) {
                 printf("Redis is not installed ");
                 return;
         }
-        redis_start(&server, "");
-        snprintf(url, sizeof url, "redis://127.0.0.1:%d", server.port);
+        redis_start(&redis, "");
+        snprintf(url, sizeof url, "redis://127.0.0.1:%d", redis.port);
         agree_on_random_operations(outside, url, WEIR_TEST_SANITIZED ? 3000 : 8000);
-        redis_stop(&server);
+        redis_stop(&redis);
 }
 #endif
 

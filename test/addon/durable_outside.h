@@ -87,7 +87,7 @@ outside_begin(weir_task *task, void *context)
                 return;
         }
         weir_clock_hold();
-        op->as_if_now = weir_wall_now();
+        op->as_if_now = op->as_if_now ? op->as_if_now : weir_wall_now();
         op->ended = outside_ended;
         pthread_mutex_lock(&outside_lock);
         mine->next = outside_ops;

@@ -3,6 +3,7 @@
 
 #include <weir/parallel.h>
 
+#include "test/addon/durable_outside.h"
 #include "test/addon/durable_pq.h"
 
 #define listen attend_to /* <sys/socket.h> has another one */

@@ -231,7 +231,7 @@ a_server_that_is_not_there_is_told(void)
         weir_durable *store = begin_really(NULL);
         char nowhere[60];
 
-        snprintf(nowhere, sizeof nowhere, "redis://127.0.0.1:%d", free_port());
+        snprintf(nowhere, sizeof nowhere, "redis://127.0.0.1:%d", redis_free_port());
         weir_durable *other = weir_durable_open(nowhere);
         CU_ASSERT(put(other, "a", 0) == -ECONNREFUSED && strlen(problem) > 0);
         weir_durable_close(other);

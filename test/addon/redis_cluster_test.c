@@ -70,7 +70,7 @@ begin_cluster(void)
         if (!is_made) {
                 for (unsigned i = 0; i < SERVERS; i++) {
                         do /* its bus has that port and 10000 */
-                                servers[i].port = free_port();
+                                servers[i].port = redis_free_port();
                         while (servers[i].port > 55000);
                         redis_start(&servers[i],
                                     "cluster-enabled yes\ncluster-node-timeout 2000\ncluster-require-full-coverage no\n");

@@ -34,7 +34,7 @@ redis_is_installed(void)
 
 /* A port that nobody has now. */
 static inline int
-free_port(void)
+redis_free_port(void)
 {
         struct sockaddr_in name = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
         socklen_t size = sizeof name;
@@ -83,14 +83,14 @@ redis_say(int port, const char *line)
 }
 
 static inline void
-redis_begin(struct redis_server *server, const char *option)
+redis_begin(struct redis_server *redis, const char *option)
 {
         char config[128];
 
-        snprintf(config, sizeof config, "%s/redis.conf", server->directory);
+        snprintf(config, sizeof config, "%s/redis.conf", redis->directory);
         fflush(NULL);
-        server->pid = fork();
-        if (server->pid == 0) {
+        redis->pid = fork();
+        if (redis->pid == 0) {
                 prctl(PR_SET_PDEATHSIG, SIGKILL);
                 int null = open("/dev/null", O_RDWR);
                 dup2(null, 0);
@@ -103,29 +103,29 @@ redis_begin(struct redis_server *server, const char *option)
 
 /* Starts it again on its port, with its directory. */
 static inline void
-redis_restart(struct redis_server *server)
+redis_restart(struct redis_server *redis)
 {
-        redis_begin(server, NULL);
-        WEIR_TEST_EVENTUALLY(server->port ? redis_dial(server->port) >= 0 : access(server->path, R_OK) == 0);
+        redis_begin(redis, NULL);
+        WEIR_TEST_EVENTUALLY(redis->port ? redis_dial(redis->port) >= 0 : access(redis->path, R_OK) == 0);
 }
 
 /* `more`: lines of its configuration. */
 static inline void
-redis_configure(struct redis_server *server, const char *more, ...)
+redis_configure(struct redis_server *redis, const char *more, ...)
 {
         char config[128];
         va_list arguments;
 
-        strcpy(server->directory, "/tmp/weir-redis-XXXXXX");
-        if (!mkdtemp(server->directory))
+        strcpy(redis->directory, "/tmp/weir-redis-XXXXXX");
+        if (!mkdtemp(redis->directory))
                 abort();
-        if (!server->port)
-                server->port = free_port();
-        snprintf(server->path, sizeof server->path, "%s/socket", server->directory);
-        snprintf(config, sizeof config, "%s/redis.conf", server->directory);
+        if (!redis->port)
+                redis->port = redis_free_port();
+        snprintf(redis->path, sizeof redis->path, "%s/socket", redis->directory);
+        snprintf(config, sizeof config, "%s/redis.conf", redis->directory);
         FILE *file = fopen(config, "w");
-        fprintf(file, "port %d\nbind 127.0.0.1\nunixsocket %s\ndir %s\nsave \"\"\n", server->port, server->path,
-                server->directory);
+        fprintf(file, "port %d\nbind 127.0.0.1\nunixsocket %s\ndir %s\nsave \"\"\n", redis->port, redis->path,
+                redis->directory);
         va_start(arguments, more);
         vfprintf(file, more, arguments);
         va_end(arguments);
@@ -133,12 +133,12 @@ redis_configure(struct redis_server *server, const char *more, ...)
 }
 
 static inline void
-redis_start(struct redis_server *server, const char *more)
+redis_start(struct redis_server *redis, const char *more)
 {
-        redis_configure(server, "%s", more);
-        redis_begin(server, NULL);
+        redis_configure(redis, "%s", more);
+        redis_begin(redis, NULL);
         for (int64_t began = weir_test_now();;) {
-                int fd = redis_dial(server->port);
+                int fd = redis_dial(redis->port);
 
                 if (fd >= 0) {
                         close(fd);
@@ -149,24 +149,24 @@ redis_start(struct redis_server *server, const char *more)
 }
 
 static inline void
-redis_kill(struct redis_server *server, int signal_number)
+redis_kill(struct redis_server *redis, int signal_number)
 {
-        if (server->pid <= 0)
+        if (redis->pid <= 0)
                 return;
-        kill(server->pid, signal_number);
-        kill(server->pid, SIGCONT);
-        waitpid(server->pid, NULL, 0);
-        server->pid = 0;
+        kill(redis->pid, signal_number);
+        kill(redis->pid, SIGCONT);
+        waitpid(redis->pid, NULL, 0);
+        redis->pid = 0;
 }
 
 static inline void
-redis_stop(struct redis_server *server)
+redis_stop(struct redis_server *redis)
 {
         char command[128];
 
-        redis_kill(server, SIGKILL);
-        snprintf(command, sizeof command, "rm -rf '%s'", server->directory);
-        if (strncmp(server->directory, "/tmp/weir-redis-", 16) == 0 && system(command) != 0)
+        redis_kill(redis, SIGKILL);
+        snprintf(command, sizeof command, "rm -rf '%s'", redis->directory);
+        if (strncmp(redis->directory, "/tmp/weir-redis-", 16) == 0 && system(command) != 0)
                 CU_FAIL("the directory is not removed");
 }
 

@@ -69,7 +69,7 @@ main(void)
         tls_make_certificate("ca", &(struct tls_wish){.common_name = "ca"});
         tls_make_certificate("server", &names);
         tls_make_certificate("client", &client);
-        server.tls_port = free_port();
+        server.tls_port = redis_free_port();
         snprintf(more, sizeof more, "tls-port %d\ntls-cert-file %s\ntls-key-file %s\ntls-ca-cert-file %s\ntls-auth-clients yes\n",
                  server.tls_port, tls_path("server.pem"), tls_path("server.key"), tls_path("ca.pem"));
         redis_start(&server, more);
