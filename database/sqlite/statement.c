@@ -56,18 +56,25 @@ bind_all(sqlite3_stmt *statement, const struct weir__sqlite_request *request)
         return code;
 }
 
-/* Runs it to its end. */
+/* Runs it to its end.  A statement that was kept is prepared anew in its first step if the schema has changed, so its columns are
+ * known behind that. */
 static int
 step(weir_sqlite_connection *connection, struct weir__sqlite_request *request, sqlite3_stmt *statement)
 {
-        int code, status = weir__sqlite_result_begin(request->result, statement);
+        int status = 0, code;
+        bool is_first = true;
 
         connection->busy_since = 0;
-        while (!status && (code = sqlite3_step(statement)) != SQLITE_DONE) {
-                if (code != SQLITE_ROW)
+        do {
+                code = sqlite3_step(statement);
+                if (code != SQLITE_ROW && code != SQLITE_DONE)
                         return fail(connection, request);
-                status = weir__sqlite_result_add_row(request->result, statement, &connection->db->config);
-        }
+                if (is_first)
+                        status = weir__sqlite_result_begin(request->result, statement);
+                is_first = false;
+                if (!status && code == SQLITE_ROW)
+                        status = weir__sqlite_result_add_row(request->result, statement, &connection->db->config);
+        } while (!status && code == SQLITE_ROW);
         if (status == -EMSGSIZE)
                 return refuse(request, status, "the result has more rows or bytes than allowed");
         return status;

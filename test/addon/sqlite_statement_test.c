@@ -321,6 +321,40 @@ statements_are_kept(void)
         sqlite_end(db);
 }
 
+/* The columns of a query, as digits: how many it has and what is in the last one. */
+static void
+keep_shape(weir_task *task, void *context)
+{
+        unsigned columns = weir_sqlite_columns(task);
+
+        CU_ASSERT_EQUAL(weir_task_status(task), 0);
+        CU_ASSERT_EQUAL(weir_sqlite_rows(task), 1);
+        *(int64_t *)context = 10 * columns + weir_sqlite_int64(task, 0, columns - 1);
+        if (columns == 3)
+                CU_ASSERT_STRING_EQUAL(weir_sqlite_column_name(task, 2), "c");
+}
+
+/* SQLite prepares a statement that it has kept anew while it takes the first step. */
+static void
+a_kept_statement_has_the_columns_of_now(void)
+{
+        int64_t shape = 0;
+
+        db = sqlite_begin(NULL);
+        CU_ASSERT_EQUAL(exec("CREATE TABLE t(a, b)"), 0);
+        CU_ASSERT_EQUAL(exec("INSERT INTO t VALUES (1, 2)"), 0);
+        weir_task_run(weir_sqlite_query_new(db, "SELECT * FROM t", keep_shape, &shape));
+        CU_ASSERT_EQUAL(shape, 22);
+        CU_ASSERT_EQUAL(exec("ALTER TABLE t ADD COLUMN c DEFAULT 3"), 0);
+        weir_task_run(weir_sqlite_query_new(db, "SELECT * FROM t", keep_shape, &shape));
+        CU_ASSERT_EQUAL(shape, 33);
+        CU_ASSERT_EQUAL(exec("ALTER TABLE t DROP COLUMN c"), 0);
+        CU_ASSERT_EQUAL(exec("ALTER TABLE t DROP COLUMN b"), 0);
+        weir_task_run(weir_sqlite_query_new(db, "SELECT * FROM t", keep_shape, &shape));
+        CU_ASSERT_EQUAL(shape, 11);
+        sqlite_end(db);
+}
+
 static void
 a_database_in_memory_has_one_connection(void)
 {
@@ -350,6 +384,7 @@ main(void)
                 WEIR_TEST(a_result_has_a_size),
                 WEIR_TEST(what_is_made_wrongly_is_answered),
                 WEIR_TEST(statements_are_kept),
+                WEIR_TEST(a_kept_statement_has_the_columns_of_now),
                 WEIR_TEST(a_database_in_memory_has_one_connection),
         };
 
