@@ -147,9 +147,9 @@ open_handle(weir_sqlite_connection *connection)
         return code;
 }
 
-/* 0, or the status. */
+/* 0, or the status.  The request, which may be NULL, has the text then. */
 static int
-prepare_for_program(weir_sqlite_connection *connection)
+prepare_for_program(weir_sqlite_connection *connection, struct weir__sqlite_request *request)
 {
         const struct weir_sqlite_config *config = &connection->db->config;
         weir_sqlite_open_fn *on_open = connection->is_writer ? config->on_writer : config->on_reader;
@@ -160,12 +160,14 @@ prepare_for_program(weir_sqlite_connection *connection)
         if (!connection->is_writer)
                 run_sql(connection, "PRAGMA query_only=OFF"); /* its tables are its own, as temporary ones */
         status = on_open(connection, config->context);
+        if (status > 0) /* before other statements replace what SQLite has to say */
+                status = weir__sqlite_status_of_call(connection, request, status);
         weir__sqlite_tidy(connection);
         if (!sqlite3_get_autocommit(connection->handle))
                 run_sql(connection, "ROLLBACK");
         if (!connection->is_writer)
                 run_sql(connection, "PRAGMA query_only=ON");
-        return status > 0 ? weir__sqlite_status(connection->handle, status) : status;
+        return status;
 }
 
 weir_sqlite_connection *
@@ -189,7 +191,7 @@ weir__sqlite_connect(weir_sqlite *db, bool is_writer, struct weir__sqlite_reques
                 *status = weir__sqlite_status(connection->handle, code);
         connection->request = NULL;
         if (!code)
-                *status = prepare_for_program(connection);
+                *status = prepare_for_program(connection, request);
         connection->is_own = false;
         if (*status) {
                 weir__sqlite_disconnect(connection);

@@ -131,6 +131,10 @@ void weir__sqlite_end(struct weir__sqlite_request *request, int status);
 /* Notes in the result why it fails: the code, and the text of SQLite if `text` is NULL.  Returns the status for it. */
 int weir__sqlite_fail(struct weir__sqlite_request *request, sqlite3 *handle, int code, const char *text);
 
+/* The status for what a function of the program has returned, above 0: a code of SQLite.  Notes it in the result of the
+ * request, which may be NULL. */
+int weir__sqlite_status_of_call(weir_sqlite_connection *connection, struct weir__sqlite_request *request, int code);
+
 /* 0, or why a request that was taken need not go on. */
 int weir__sqlite_cause(struct weir__sqlite_request *request);
 

@@ -127,11 +127,7 @@ weir__sqlite_call(weir_sqlite_connection *connection, struct weir__sqlite_reques
 
         if (cause || status <= 0)
                 return cause ? cause : status;
-        if (status == SQLITE_ROW || status == SQLITE_DONE)
-                return 0;
-        bool is_last = (sqlite3_extended_errcode(connection->handle) & 0xff) == (status & 0xff);
-        return weir__sqlite_fail(request, connection->handle, is_last ? sqlite3_extended_errcode(connection->handle) : status,
-                                 is_last ? NULL : sqlite3_errstr(status));
+        return weir__sqlite_status_of_call(connection, request, status);
 }
 
 /* -- for the function -- */

@@ -62,6 +62,19 @@ weir__sqlite_status(sqlite3 *handle, int code)
 }
 
 int
+weir__sqlite_status_of_call(weir_sqlite_connection *connection, struct weir__sqlite_request *request, int code)
+{
+        int last = sqlite3_extended_errcode(connection->handle);
+        bool is_last = (last & 0xff) == (code & 0xff);
+
+        if (code == SQLITE_ROW || code == SQLITE_DONE)
+                return 0;
+        if (!request)
+                return weir__sqlite_status(connection->handle, is_last ? last : code);
+        return weir__sqlite_fail(request, connection->handle, is_last ? last : code, is_last ? NULL : sqlite3_errstr(code));
+}
+
+int
 weir__sqlite_fail(struct weir__sqlite_request *request, sqlite3 *handle, int code, const char *text)
 {
         struct weir__sqlite_result *result = request->result;

@@ -234,6 +234,34 @@ connections_are_prepared_when_they_are_opened(void)
         sqlite_end(db);
 }
 
+static int
+make_wrong_tables(weir_sqlite_connection *connection, void *context)
+{
+        (void)context;
+        return weir_sqlite_run(connection, "BEGIN; CREATE TABLE t(a, a)");
+}
+
+static void
+keep_problem(weir_task *task, void *context)
+{
+        snprintf(context, 200, "%d %s", weir_sqlite_code(task), weir_sqlite_problem(task));
+}
+
+static void
+a_connection_that_cannot_be_prepared_has_the_words_of_sqlite(void)
+{
+        struct weir_sqlite_config config = WEIR_SQLITE_CONFIG_DEFAULT;
+        char problem[200];
+
+        config.on_writer = make_wrong_tables;
+        db = sqlite_begin(&config);
+        CU_ASSERT_EQUAL(weir_task_run(weir_sqlite_exec_new(db, "INSERT INTO t VALUES (1)", keep_problem, problem)), -EINVAL);
+        CU_ASSERT_STRING_EQUAL(problem, "1 test.db: INSERT INTO t VALUES (1): duplicate column name: a");
+        CU_ASSERT_EQUAL(weir_task_run(weir_sqlite_query_new(db, "SELECT 1", keep_problem, problem)), -EINVAL);
+        CU_ASSERT_STRING_EQUAL(problem, "1 test.db: SELECT 1: duplicate column name: a");
+        sqlite_end(db);
+}
+
 /* -- flows -- */
 
 static void
@@ -526,6 +554,7 @@ main(void)
                 WEIR_TEST(a_child_of_fork_has_no_databases),
                 WEIR_TEST(more_than_may_wait_are_refused),
                 WEIR_TEST(connections_are_prepared_when_they_are_opened),
+                WEIR_TEST(a_connection_that_cannot_be_prepared_has_the_words_of_sqlite),
                 WEIR_TEST(order_holds_in_a_series),
                 WEIR_TEST(a_fiber_awaits_rows),
                 WEIR_TEST(the_context_stays_the_programs),
