@@ -14,6 +14,8 @@
 #define BUSY_PAUSE          WEIR_MSEC(1)
 #define BUSY_PAUSE_MOST     WEIR_MSEC(20)
 
+#define OWN_NAMES "weir__" /* the beginning of names of savepoints */
+
 static const char *const own_sql[WEIR__SQLITE_OWN] = {
         [WEIR__SQLITE_BEGIN] = "BEGIN",
         [WEIR__SQLITE_BEGIN_WRITE] = "BEGIN IMMEDIATE",
@@ -76,16 +78,18 @@ on_progress(void *context)
         return weir__sqlite_cause(connection->request) != 0;
 }
 
-/* Transactions are the library's.  A function may have savepoints. */
+/* Transactions are the library's.  A function may have savepoints, but not those of the library: with them a write that fails
+ * would not be undone alone. */
 static int
 on_authorize(void *context, int action, const char *first, const char *second, const char *third, const char *fourth)
 {
         weir_sqlite_connection *connection = context;
         bool is_function = connection->request && connection->request->function;
+        bool is_allowed = action == SQLITE_SAVEPOINT ? is_function && sqlite3_strnicmp(second, OWN_NAMES, strlen(OWN_NAMES)) != 0
+                                                     : action != SQLITE_TRANSACTION;
 
-        (void)first, (void)second, (void)third, (void)fourth;
-        if (connection->is_own || connection->is_vacuum ||
-            (action != SQLITE_TRANSACTION && (action != SQLITE_SAVEPOINT || is_function)))
+        (void)first, (void)third, (void)fourth;
+        if (connection->is_own || connection->is_vacuum || is_allowed)
                 return SQLITE_OK;
         connection->was_refused = true;
         return SQLITE_DENY;

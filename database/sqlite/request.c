@@ -348,11 +348,13 @@ bind_data(weir_task *task, unsigned number, enum weir_sqlite_type type, const vo
 {
         struct weir__sqlite_request *request = weir__sqlite_request_of(task);
 
-        if (!request)
+        if (!request || !has_sql(request->kind))
                 return -EINVAL;
+        if (request->state != WEIR__SQLITE_NEW)
+                return -EBUSY;
         if (!data && size > 0)
                 return spoil(request, -EINVAL);
-        struct weir__sqlite_parameter parameter = {.type = type, .data = malloc(size + 1), .size = size};
+        struct weir__sqlite_parameter parameter = {.type = type, .data = size < SIZE_MAX ? malloc(size + 1) : NULL, .size = size};
         if (!parameter.data)
                 return spoil(request, -ENOMEM);
         if (size > 0)

@@ -213,6 +213,13 @@ a_query_does_not_write(void)
         sqlite_end(db);
 }
 
+static int
+do_nothing(weir_sqlite_connection *connection, void *context)
+{
+        (void)connection, (void)context;
+        return 0;
+}
+
 static void
 parameters_are_checked(void)
 {
@@ -234,6 +241,12 @@ parameters_are_checked(void)
         task = weir_sqlite_read_new(db, NULL, NULL, NULL);
         CU_ASSERT_EQUAL(weir_sqlite_bind_int64(task, 1, 1), -EINVAL);
         CU_ASSERT_EQUAL(weir_task_run(task), -EINVAL);
+        task = weir_sqlite_read_new(db, do_nothing, NULL, NULL);
+        CU_ASSERT_EQUAL(weir_sqlite_bind_blob(task, 1, NULL, 1), -EINVAL);
+        CU_ASSERT_EQUAL(weir_task_run(task), 0); /* it has no parameters that could be wrong */
+        task = weir_sqlite_query_new(db, "SELECT ?", NULL, NULL);
+        CU_ASSERT_EQUAL(weir_sqlite_bind_blob(task, 1, "", SIZE_MAX), -ENOMEM);
+        CU_ASSERT_EQUAL(weir_task_run(task), -ENOMEM);
         task = weir_timer_new(1, NULL, NULL);
         CU_ASSERT_EQUAL(weir_sqlite_bind_int64(task, 1, 1), -EINVAL);
         CU_ASSERT_EQUAL(weir_sqlite_rows(task), 0);

@@ -294,6 +294,33 @@ count_twice(weir_sqlite_connection *connection, void *context)
         return counts[0] == 0 && counts[1] == 0 ? 0 : -EDOM;
 }
 
+/* Takes a savepoint of the library's name, whose end it leaves open. */
+static int
+write_between_savepoints(weir_sqlite_connection *connection, void *context)
+{
+        int failed = weir_sqlite_run(connection, "INSERT INTO t VALUES (1)");
+        int open = weir_sqlite_run(connection, context);
+
+        CU_ASSERT_EQUAL(open, SQLITE_AUTH);
+        return failed ? failed : -EDOM;
+}
+
+static void
+a_function_does_not_get_at_the_savepoint_of_its_write(void)
+{
+        static const char *const texts[] = {"SAVEPOINT weir__write", "savepoint WEIR__WRITE", "RELEASE weir__write",
+                                            "ROLLBACK TO weir__write"};
+
+        begin();
+        for (unsigned i = 0; i < sizeof texts / sizeof *texts; i++) {
+                weir_task *write = weir_sqlite_write_new(db, write_between_savepoints, NULL, (void *)(uintptr_t)texts[i]);
+
+                CU_ASSERT_EQUAL(weir_task_run(write), -EDOM);
+                CU_ASSERT_EQUAL(sqlite_number(db, "SELECT count(*) FROM t"), 0);
+        }
+        sqlite_end(db);
+}
+
 static void
 a_function_that_reads_sees_one_state(void)
 {
@@ -522,6 +549,7 @@ main(void)
                 WEIR_TEST(a_deferred_constraint_fails_its_own_write_alone),
                 WEIR_TEST(alone_is_what_must_not_be_in_a_transaction),
                 WEIR_TEST(a_function_writes_all_or_nothing),
+                WEIR_TEST(a_function_does_not_get_at_the_savepoint_of_its_write),
                 WEIR_TEST(a_function_that_reads_sees_one_state),
                 WEIR_TEST(a_write_that_waits_is_cancelled_and_never_happens),
                 WEIR_TEST(what_runs_is_interrupted),
