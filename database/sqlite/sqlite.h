@@ -171,6 +171,7 @@ struct weir_sqlite_connection {
         weir_sqlite *db;
         sqlite3 *handle;
         bool is_writer;
+        bool is_query_only; /* the writer of a database in memory, which reads, or could not be set back */
         sqlite3_stmt *own[WEIR__SQLITE_OWN];
         struct weir__sqlite_prepared *prepared; /* the one that was used last is first */
         unsigned count;

@@ -43,6 +43,16 @@ end_all(struct weir__sqlite_list *list, int status, sqlite3 *handle, int code, c
         }
 }
 
+/* Lets the connection of a database in memory, which has read, write again.  A code of SQLite: it tries again at the next write. */
+static int
+allow_writes(weir_sqlite_connection *connection)
+{
+        int code = connection->is_query_only ? sqlite3_exec(connection->handle, "PRAGMA query_only=OFF", NULL, NULL, NULL) : 0;
+
+        connection->is_query_only = code != 0;
+        return code;
+}
+
 /* Whether the transaction is open.  If it cannot be opened, the request has ended. */
 static bool
 begin(struct group *group, struct weir__sqlite_request *request)
@@ -51,7 +61,9 @@ begin(struct group *group, struct weir__sqlite_request *request)
         weir_nsec began = weir__sqlite_now();
 
         connection->request = request;
-        int code = weir__sqlite_run_own(connection, WEIR__SQLITE_BEGIN_WRITE);
+        int code = allow_writes(connection);
+        if (!code)
+                code = weir__sqlite_run_own(connection, WEIR__SQLITE_BEGIN_WRITE);
         connection->request = NULL;
         group->is_open = !code;
         group->count = 0;
@@ -160,6 +172,7 @@ static int
 read_in_memory(weir_sqlite_connection *connection, struct weir__sqlite_request *request)
 {
         int code = sqlite3_exec(connection->handle, "PRAGMA query_only=ON", NULL, NULL, NULL);
+        connection->is_query_only = true;
         int status = code ? weir__sqlite_fail(request, connection->handle, code, NULL) : 0;
 
         if (!status)
@@ -167,7 +180,7 @@ read_in_memory(weir_sqlite_connection *connection, struct weir__sqlite_request *
                                            : weir__sqlite_run_statement(connection, request);
         weir__sqlite_tidy(connection);
         connection->request = NULL;
-        sqlite3_exec(connection->handle, "PRAGMA query_only=OFF", NULL, NULL, NULL);
+        allow_writes(connection);
         return status;
 }
 
@@ -180,8 +193,11 @@ run_alone(weir_sqlite_connection *connection, struct weir__sqlite_request *reque
         if (!status && request->kind != WEIR__SQLITE_ALONE) {
                 status = read_in_memory(connection, request);
         } else if (!status) {
+                int code = allow_writes(connection);
+
                 weir_blocking_begin();
-                status = weir__sqlite_run_statement(connection, request);
+                status = code ? weir__sqlite_fail(request, connection->handle, code, NULL)
+                              : weir__sqlite_run_statement(connection, request);
                 weir__sqlite_tidy(connection);
                 weir_blocking_end();
                 if (!status)

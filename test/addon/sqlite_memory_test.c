@@ -178,11 +178,44 @@ each_allocation_is_refused_once(void)
         CU_ASSERT_EQUAL(wrong, 0);
 }
 
+/* -- a database in memory: what reads and what writes share a connection -- */
+
+static bool
+read_in_memory(int64_t nth)
+{
+        weir_test_begin_real(1);
+        db = weir_sqlite_open(":memory:", NULL);
+        CU_ASSERT_EQUAL(sqlite_exec(db, "CREATE TABLE t(a)"), 0);
+        refuse_from(nth, false);
+        int64_t number = sqlite_number(db, "SELECT count(*) FROM t");
+        atomic_store(&armed, false);
+        CU_ASSERT(number == 0 || number == -ENOMEM);
+        CU_ASSERT_EQUAL(sqlite_exec(db, "INSERT INTO t VALUES (1)"), 0);
+        CU_ASSERT_EQUAL(weir_task_run(weir_sqlite_exec_alone_new(db, "INSERT INTO t VALUES (2)", NULL, NULL)), 0);
+        CU_ASSERT_EQUAL(sqlite_number(db, "SELECT count(*) FROM t"), 2);
+        weir_sqlite_unref(db);
+        weir_test_end();
+        return atomic_load(&refused);
+}
+
+static void
+a_database_in_memory_is_written_behind_a_refused_read(void)
+{
+        int64_t nth = 0;
+
+        while (nth < ALLOCATIONS_MOST && read_in_memory(nth))
+                nth++;
+        CU_ASSERT(nth > 10 && nth < ALLOCATIONS_MOST);
+}
+
 int
 main(void)
 {
         static const sqlite3_mem_methods methods = {give, take_back, resize, size_of, round_up, start, stop, NULL};
-        static const struct weir_test tests[] = {WEIR_TEST(each_allocation_is_refused_once)};
+        static const struct weir_test tests[] = {
+                WEIR_TEST(each_allocation_is_refused_once),
+                WEIR_TEST(a_database_in_memory_is_written_behind_a_refused_read),
+        };
 
         sqlite3_config(SQLITE_CONFIG_MALLOC, &methods);
         return weir_test_main("sqlite memory", tests, sizeof tests / sizeof *tests);
