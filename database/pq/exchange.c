@@ -8,6 +8,7 @@
 #include "database/pq/pq.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -39,12 +40,21 @@ choose_mode(struct weir__pq_link *link, const struct weir__pq_query *query)
         return wants ? PQenterPipelineMode(link->connection) : PQexitPipelineMode(link->connection);
 }
 
-static int
-execute(struct weir__pq_link *link, struct weir__pq_query *query, const char *name)
+static const char *
+name_of(const struct weir__pq_query *query, char name[16])
 {
+        snprintf(name, 16, "weir_%u", query->statement);
+        return name;
+}
+
+static int
+execute(struct weir__pq_link *link, struct weir__pq_query *query)
+{
+        char name[16];
+
         query->stage = WEIR__PQ_EXECUTE;
-        return PQsendQueryPrepared(link->connection, name, query->count, (const char *const *)query->values, query->sizes,
-                                   query->formats, query->is_binary);
+        return PQsendQueryPrepared(link->connection, name_of(query, name), query->count, (const char *const *)query->values,
+                                   query->sizes, query->formats, query->is_binary);
 }
 
 static int
@@ -59,31 +69,34 @@ deallocate(struct weir__pq_link *link, struct weir__pq_query *query)
 static int
 send_prepared(struct weir__pq_link *link, struct weir__pq_query *query)
 {
-        const char *name = weir__pq_statement_name(link, query->sql);
+        char name[16];
 
-        if (name)
-                return execute(link, query, name);
+        query->statement = weir__pq_statement_find(link, query);
+        if (query->statement)
+                return execute(link, query);
         if (link->statement_count >= link->pool->config.statements) {
                 int sent = deallocate(link, query);
 
                 if (!sent || !has_pipeline(link))
                         return sent;
         }
-        name = weir__pq_statement_add(link, query->sql);
-        if (!name)
+        query->statement = weir__pq_statement_add(link, query);
+        if (!query->statement)
                 return 0;
         query->stage = WEIR__PQ_PREPARE;
-        int sent = PQsendPrepare(link->connection, name, query->sql, query->count, query->types);
-        return sent && has_pipeline(link) ? execute(link, query, name) : sent;
+        int sent = PQsendPrepare(link->connection, name_of(query, name), query->sql, query->count, query->types);
+        return sent && has_pipeline(link) ? execute(link, query) : sent;
 }
 
+/* One that is repeated goes without a statement of the server's: in a pipeline nobody knows yet whether that will be there. */
 static int
 send_statement(struct weir__pq_link *link, struct weir__pq_query *query)
 {
-        int sent = query->is_prepared ? send_prepared(link, query)
-                                      : PQsendQueryParams(link->connection, query->sql, query->count, query->types,
-                                                          (const char *const *)query->values, query->sizes, query->formats,
-                                                          query->is_binary);
+        bool uses_statement = query->is_prepared && !query->was_repeated;
+        int sent = uses_statement ? send_prepared(link, query)
+                                  : PQsendQueryParams(link->connection, query->sql, query->count, query->types,
+                                                      (const char *const *)query->values, query->sizes, query->formats,
+                                                      query->is_binary);
 
         return sent && has_pipeline(link) ? PQpipelineSync(link->connection) : sent;
 }
@@ -287,9 +300,9 @@ complete(struct weir__pq_link *link, struct weir__pq_after *after)
         link->copy = WEIR__PQ_NO_COPY;
         bool is_gone = is_outdated(query);
         if (is_gone || (status && query->stage == WEIR__PQ_PREPARE))
-                weir__pq_statement_remove(link, query->sql);
+                weir__pq_statement_remove(link, query);
         bool is_step = !status && query->stage != WEIR__PQ_EXECUTE;
-        bool should_repeat = is_gone && !query->was_repeated && is_clean(link);
+        bool should_repeat = is_gone && !query->was_repeated && (is_clean(link) || (has_pipeline(link) && link->first));
         if ((is_step || should_repeat) && weir__pq_is_wanted(query)) {
                 query->was_repeated |= should_repeat;
                 forget_outcome(query);

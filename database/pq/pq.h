@@ -105,6 +105,7 @@ struct weir__pq_query {
         /* Guarded by the lock of its link. */
         struct weir__pq_query *behind; /* in the queue of the link */
         enum weir__pq_stage stage;     /* what was sent last; in a pipeline all at once */
+        unsigned statement;            /* its number, if it is prepared */
         bool was_repeated;             /* its plan was outdated */
         struct weir__pq_outcome outcome; /* then the task's value */
 
@@ -435,12 +436,14 @@ void weir__pq_link_receive(struct weir__pq_link *link, struct weir__pq_after *af
 
 /* -- prepared statements; under the link's lock -- */
 
-/* The name of the statement; NULL: it is not prepared. */
-const char *weir__pq_statement_name(struct weir__pq_link *link, const char *sql);
+/* The number of the query's statement; 0: it is not prepared. */
+unsigned weir__pq_statement_find(struct weir__pq_link *link, const struct weir__pq_query *query);
 
-/* Makes a name for it.  NULL when out of memory. */
-const char *weir__pq_statement_add(struct weir__pq_link *link, const char *sql);
-void weir__pq_statement_remove(struct weir__pq_link *link, const char *sql);
+/* Makes a number for it.  0 when out of memory. */
+unsigned weir__pq_statement_add(struct weir__pq_link *link, const struct weir__pq_query *query);
+
+/* Forgets the one with the number that the query was sent with. */
+void weir__pq_statement_remove(struct weir__pq_link *link, const struct weir__pq_query *query);
 void weir__pq_statement_remove_all(struct weir__pq_link *link);
 
 /* -- statuses -- */

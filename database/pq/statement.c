@@ -1,9 +1,8 @@
-/* database/pq/statement.c: the prepared statements of a link, by their text.
+/* database/pq/statement.c: the prepared statements of a link, by their text and the types of their parameters.
  *
  * Threads: those that hold the link's lock. */
 #include "database/pq/pq.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -11,8 +10,10 @@
 
 struct weir__pq_statement {
         struct weir__pq_statement *next; /* in its bucket */
-        char name[16];
-        char sql[];
+        unsigned number;
+        int count; /* of the types */
+        char *sql; /* behind the types */
+        Oid types[];
 };
 
 static unsigned
@@ -25,50 +26,61 @@ bucket_of(const char *sql)
         return (hash ^ hash >> 16) & (BUCKETS - 1);
 }
 
+/* The server has taken the types that were given when it was prepared. */
+static bool
+is_for(const struct weir__pq_statement *statement, const struct weir__pq_query *query)
+{
+        return statement->count == query->count && strcmp(statement->sql, query->sql) == 0 &&
+               (query->count == 0 || memcmp(statement->types, query->types, (size_t)query->count * sizeof *query->types) == 0);
+}
+
 /* The place of the pointer to it. */
 static struct weir__pq_statement **
-find(struct weir__pq_link *link, const char *sql)
+find(struct weir__pq_link *link, const struct weir__pq_query *query)
 {
-        struct weir__pq_statement **at = &link->statements[bucket_of(sql)];
+        struct weir__pq_statement **at = &link->statements[bucket_of(query->sql)];
 
-        while (*at && strcmp((*at)->sql, sql) != 0)
+        while (*at && !is_for(*at, query))
                 at = &(*at)->next;
         return at;
 }
 
-const char *
-weir__pq_statement_name(struct weir__pq_link *link, const char *sql)
+unsigned
+weir__pq_statement_find(struct weir__pq_link *link, const struct weir__pq_query *query)
 {
-        struct weir__pq_statement *statement = link->statements ? *find(link, sql) : NULL;
+        struct weir__pq_statement *statement = link->statements ? *find(link, query) : NULL;
 
-        return statement ? statement->name : NULL;
+        return statement ? statement->number : 0;
 }
 
-const char *
-weir__pq_statement_add(struct weir__pq_link *link, const char *sql)
+unsigned
+weir__pq_statement_add(struct weir__pq_link *link, const struct weir__pq_query *query)
 {
-        size_t size = strlen(sql) + 1;
+        size_t size = strlen(query->sql) + 1, types_size = (size_t)query->count * sizeof *query->types;
         struct weir__pq_statement *statement;
 
         if (!link->statements && !(link->statements = calloc(BUCKETS, sizeof(*link->statements))))
-                return NULL;
-        statement = malloc(sizeof *statement + size);
+                return 0;
+        statement = malloc(sizeof *statement + types_size + size);
         if (!statement)
-                return NULL;
-        memcpy(statement->sql, sql, size);
-        snprintf(statement->name, sizeof statement->name, "weir_%u", ++link->statement_number);
+                return 0;
         statement->next = NULL;
-        *find(link, sql) = statement;
+        statement->number = ++link->statement_number;
+        statement->count = query->count;
+        statement->sql = memcpy((char *)(statement->types + query->count), query->sql, size);
+        if (types_size > 0)
+                memcpy(statement->types, query->types, types_size);
+        *find(link, query) = statement;
         link->statement_count++;
-        return statement->name;
+        return statement->number;
 }
 
 void
-weir__pq_statement_remove(struct weir__pq_link *link, const char *sql)
+weir__pq_statement_remove(struct weir__pq_link *link, const struct weir__pq_query *query)
 {
-        struct weir__pq_statement **at = link->statements ? find(link, sql) : NULL;
+        struct weir__pq_statement **at = link->statements ? find(link, query) : NULL;
 
-        if (!at || !*at)
+        if (!at || !*at || (*at)->number != query->statement)
                 return;
         struct weir__pq_statement *statement = *at;
         *at = statement->next;

@@ -163,7 +163,8 @@ WEIR_API int weir_pq_add_int(weir_task *query, int64_t value);
 WEIR_API int weir_pq_add_binary(weir_task *query, unsigned type, const void *data, size_t size);
 
 /* Has the statement prepared once for each connection, and then executed by its number, which is cheaper
- * for the server.  A connection knows a prepared statement by its text.
+ * for the server.  A connection knows a prepared statement by its text and
+ * the types of its parameters.
  *
  * Result:  0; -EINVAL for another task, or a script. */
 WEIR_API int weir_pq_set_prepared(weir_task *query);

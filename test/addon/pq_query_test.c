@@ -527,6 +527,67 @@ statements_that_the_server_has_forgotten_are_prepared_anew(void)
 }
 
 static void
+count_columns(weir_task *query, void *context)
+{
+        CU_ASSERT_EQUAL(weir_task_status(query), 0);
+        *(size_t *)context += weir_pq_columns(query);
+}
+
+/* Five at once on one connection. */
+static size_t
+columns_of_five(weir_pq *pool)
+{
+        weir_task *all = weir_parallel_new(NULL, NULL);
+        size_t columns[5] = {0};
+
+        for (int i = 0; i < 5; i++) {
+                weir_task *query = weir_pq_query_new(pool, "SELECT * FROM changing", count_columns, &columns[i]);
+
+                weir_pq_set_prepared(query);
+                weir_parallel_add(all, query);
+        }
+        weir_task_run(all);
+        return columns[0] + columns[1] + columns[2] + columns[3] + columns[4];
+}
+
+static void
+all_that_are_in_a_pipeline_behind_an_outdated_statement_are_executed(void)
+{
+        weir_test_begin_real(1);
+        weir_pq *pool = server_pool(1, 8, false);
+        CU_ASSERT_EQUAL(ask(pool, "CREATE TEMP TABLE changing (a int)").status, 0);
+        CU_ASSERT_EQUAL(columns_of_five(pool), 5);
+        CU_ASSERT_EQUAL(ask(pool, "ALTER TABLE changing ADD b int").status, 0);
+        CU_ASSERT_EQUAL(columns_of_five(pool), 10);
+        CU_ASSERT_EQUAL(ask(pool, "DEALLOCATE ALL").status, 0);
+        CU_ASSERT_EQUAL(columns_of_five(pool), 10);
+        CU_ASSERT_EQUAL(server_stats(pool).connects, 1);
+        weir_pq_unref(pool);
+        weir_test_end();
+}
+
+static void
+a_statement_is_prepared_for_the_types_of_its_parameters(void)
+{
+        static const char seven[] = {0, 0, 0, 7};
+        struct seen seen = fresh();
+
+        weir_test_begin_real(1);
+        weir_pq *pool = server_pool(1, 0, false);
+        CU_ASSERT_EQUAL(ask_prepared(pool, "SELECT $1 + 1::int8", 5).number, 6); /* the server takes an int8 */
+        weir_task *query = weir_pq_query_new(pool, "SELECT $1 + 1::int8", see, &seen);
+        weir_pq_add_binary(query, 23, seven, sizeof seven);
+        weir_pq_set_prepared(query);
+        weir_task_run(query);
+        CU_ASSERT_EQUAL(seen.status, 0);
+        CU_ASSERT_EQUAL(seen.number, 8);
+        CU_ASSERT_EQUAL(ask_prepared(pool, "SELECT $1 + 1::int8", 6).number, 7);
+        CU_ASSERT_STRING_EQUAL(ask(pool, "SELECT count(*) FROM pg_prepared_statements").value, "2");
+        weir_pq_unref(pool);
+        weir_test_end();
+}
+
+static void
 no_more_statements_are_kept_than_allowed(void)
 {
         struct weir_pq_config config = WEIR_PQ_CONFIG_DEFAULT;
@@ -614,6 +675,8 @@ main(void)
                 WEIR_TEST(a_transaction_that_is_left_open_is_rolled_back),
                 WEIR_TEST(statements_are_prepared_once),
                 WEIR_TEST(statements_that_the_server_has_forgotten_are_prepared_anew),
+                WEIR_TEST(all_that_are_in_a_pipeline_behind_an_outdated_statement_are_executed),
+                WEIR_TEST(a_statement_is_prepared_for_the_types_of_its_parameters),
                 WEIR_TEST(no_more_statements_are_kept_than_allowed),
                 WEIR_TEST(a_dump_says_what_queries_wait_for),
         };
