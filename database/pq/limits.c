@@ -16,19 +16,41 @@ earlier(weir_nsec one, weir_nsec other)
         return one < other ? one : other;
 }
 
-/* What is too late: one thing at a time.  Under the lock.  Sets *ret_next to the instant of the next look. */
-static bool
-find_late(weir_pq *pool, weir_nsec now, struct weir__pq_query **ret_query, struct weir__pq_link **ret_link, weir_nsec *ret_next)
+/* Ends those of a list that have waited for too long.  Returns the instant of the next look.  Under the lock. */
+static weir_nsec
+end_late_of(struct weir__pq_list *list, weir_nsec now, struct weir__pq_after *after)
 {
         weir_nsec next = WEIR_FOREVER;
 
-        for (struct weir__pq_query *query = pool->waiting.first; query; query = query->next) {
-                next = earlier(next, query->deadline);
-                if (query->deadline <= now) {
-                        *ret_query = query;
-                        return true;
-                }
+        for (struct weir__pq_query *query = list->first, *behind; query; query = behind) {
+                behind = query->next;
+                if (query->deadline <= now)
+                        weir__pq_give_up(query, -ETIMEDOUT, after); /* no link has it */
+                else
+                        next = earlier(next, query->deadline);
         }
+        return next;
+}
+
+/* All of them at once, because there may be many: those of the pool, and those of its transactions. */
+static weir_nsec
+end_late_waiting(weir_pq *pool, weir_nsec now, struct weir__pq_after *after)
+{
+        weir_nsec next = end_late_of(&pool->waiting, now, after);
+
+        for (struct weir__pq_link *link = pool->links; link; link = link->next)
+                if (link->holder)
+                        next = earlier(next, end_late_of(&link->holder->waiting, now, after));
+        return next;
+}
+
+/* What is too late of that which a link has, and links: one thing at a time.  Under the lock.  Lowers *ret_next to the instant of the
+ * next look. */
+static bool
+find_late(weir_pq *pool, weir_nsec now, struct weir__pq_query **ret_query, struct weir__pq_link **ret_link, weir_nsec *ret_next)
+{
+        weir_nsec next = *ret_next;
+
         for (struct weir__pq_query *query = pool->sent.first; query; query = query->next) {
                 if (query->is_given_up)
                         continue;
@@ -58,14 +80,13 @@ find_late(weir_pq *pool, weir_nsec now, struct weir__pq_query **ret_query, struc
         return false;
 }
 
-/* Ends a query at its limit.  Its link may still have it. */
+/* Ends a query at its limit.  Its link may still have it.  Lets the lock go. */
 static void
-end_late(weir_pq *pool, struct weir__pq_query *query)
+end_late(weir_pq *pool, struct weir__pq_query *query, struct weir__pq_after *after)
 {
-        struct weir__pq_after after = {0};
         int status = query->is_held ? weir_promise_cancelled(query->task) : -ETIMEDOUT;
 
-        struct weir__pq_link *link = weir__pq_give_up(query, status, &after);
+        struct weir__pq_link *link = weir__pq_give_up(query, status, after);
         weir_task *task = link ? weir_promise_ref(query->task) : NULL;
         weir__pq_unlock(pool);
         if (link) {
@@ -75,7 +96,7 @@ end_late(weir_pq *pool, struct weir__pq_query *query)
                 weir_promise_unref(task);
                 weir__pq_link_unref(link);
         }
-        weir__pq_after(&after);
+        weir__pq_after(after);
 }
 
 static void
@@ -84,20 +105,23 @@ look(weir_pq *pool)
         for (;;) {
                 struct weir__pq_query *query = NULL;
                 struct weir__pq_link *link = NULL;
-                weir_nsec next = WEIR_FOREVER;
+                struct weir__pq_after after = {0};
 
                 pthread_mutex_lock(&pool->lock);
-                if (!find_late(pool, weir_now(), &query, &link, &next)) {
+                weir_nsec now = weir_now(), next = end_late_waiting(pool, now, &after);
+                if (!find_late(pool, now, &query, &link, &next)) {
                         weir__pq_look_at(pool, next);
                         weir__pq_unlock(pool);
+                        weir__pq_after(&after);
                         return;
                 }
                 if (query) {
-                        end_late(pool, query);
+                        end_late(pool, query, &after);
                         continue;
                 }
                 bool was_idle = link->is_idle;
                 weir__pq_unlock(pool);
+                weir__pq_after(&after);
                 weir__pq_link_retire(link, was_idle ? 0 : -ETIMEDOUT,
                                      "the limit to connect, or to end a cancelled query, has passed");
                 weir__pq_link_unref(link);

@@ -479,6 +479,72 @@ a_transaction_that_is_left_open_is_rolled_back(void)
         weir_test_end();
 }
 
+/* -- limits of what waits -- */
+
+static _Atomic unsigned late;
+
+static void
+count_late(weir_task *query, void *context)
+{
+        (void)context;
+        late += weir_task_status(query) == -ETIMEDOUT;
+}
+
+static weir_task *
+soon_late_new(weir_pq *pool)
+{
+        weir_task *query = weir_pq_query_new(pool, "SELECT 1", count_late, NULL);
+
+        weir_pq_set_limit(query, WEIR_MSEC(20));
+        return query;
+}
+
+/* Each look at the limits costs as much as there are queries, so it must not be made for each of them. */
+static void
+many_are_late_at_once(void)
+{
+        enum { PATIENT = 60000, LATE = 30000 };
+
+        late = 0;
+        weir_test_begin_real(2);
+        weir_pq *pool = server_pool(1, 0, false);
+        for (int i = 0; i < PATIENT; i++)
+                weir_task_start(weir_pq_query_new(pool, "SELECT pg_sleep(60)", NULL, NULL));
+        for (int i = 0; i < LATE; i++)
+                weir_task_start(soon_late_new(pool));
+        WEIR_TEST_EVENTUALLY(late == LATE);
+        weir_pq_close(pool);
+        weir_pq_unref(pool);
+        weir_test_end();
+}
+
+static void
+push_two_at_once(weir_pq *transaction, weir_series *series, void *context)
+{
+        weir_task *both = weir_parallel_new(NULL, NULL);
+
+        (void)context;
+        weir_parallel_add(both, weir_pq_query_new(transaction, "SELECT pg_sleep(60)", NULL, NULL));
+        weir_parallel_add(both, soon_late_new(transaction));
+        weir_series_push(series, both);
+}
+
+static void
+a_query_that_waits_within_a_transaction_has_its_limit(void)
+{
+        late = 0;
+        weir_test_begin_real(2);
+        weir_pq *pool = server_pool(1, 0, false);
+        weir_series *series = weir_series_ref(weir_series_new(NULL, NULL));
+        weir_series_push(series, weir_pq_transaction_new(pool, push_two_at_once, NULL, NULL));
+        weir_series_start(series);
+        WEIR_TEST_EVENTUALLY(late == 1);
+        weir_series_cancel(series);
+        weir_series_unref(series);
+        weir_pq_unref(pool);
+        weir_test_end();
+}
+
 /* -- prepared statements -- */
 
 static struct seen
@@ -671,6 +737,8 @@ main(void)
                 WEIR_TEST(a_cancel_is_decisive_and_the_connection_stays),
                 WEIR_TEST(one_that_waits_leaves),
                 WEIR_TEST(a_limit_ends_a_query),
+                WEIR_TEST(many_are_late_at_once),
+                WEIR_TEST(a_query_that_waits_within_a_transaction_has_its_limit),
                 WEIR_TEST(somebody_else_cancels_at_the_server),
                 WEIR_TEST(a_transaction_that_is_left_open_is_rolled_back),
                 WEIR_TEST(statements_are_prepared_once),
