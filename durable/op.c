@@ -128,6 +128,25 @@ weir__durable_op_add(struct weir__durable_op *op, const struct weir_durable_info
         return 0;
 }
 
+int
+weir__durable_op_add_by_ready(struct weir__durable_op *op, const struct weir_durable_info *info)
+{
+        size_t at = op->row_count;
+
+        if (info->ready == WEIR_FOREVER || (at >= op->most && op->rows[at - 1]->info.ready <= info->ready))
+                return 0;
+        int failed = weir__durable_op_add(op, info);
+        if (failed)
+                return failed;
+        struct weir__durable_row *row = op->rows[at];
+        for (; at > 0 && op->rows[at - 1]->info.ready > row->info.ready; at--)
+                op->rows[at] = op->rows[at - 1];
+        op->rows[at] = row;
+        if (op->row_count > op->most)
+                free(op->rows[--op->row_count]);
+        return 0;
+}
+
 void
 weir__durable_submit(weir_durable *store, struct weir__durable_op *op)
 {

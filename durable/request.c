@@ -285,6 +285,26 @@ weir_durable_dead_new(weir_durable *store, const char *prefix, const char *behin
 }
 
 weir_task *
+weir__durable_summary_new(weir_durable *store, size_t most, bool only_dead, weir_task_fn *done, void *context)
+{
+        struct weir__durable_op *op = weir__durable_op_new(WEIR__DURABLE_LIST, &(struct weir__durable_texts){.prefix = ""});
+
+        if (op) {
+                op->most = most;
+                op->only_dead = only_dead;
+                op->is_summary = true;
+                op->by_ready = !only_dead && store && store->engine->kind->lists_by_ready;
+        }
+        return make(store, op, 0, done, context);
+}
+
+const struct weir__durable_op *
+weir__durable_op_of(const weir_task *task)
+{
+        return weir_promise_own(task, &operation);
+}
+
+weir_task *
 weir_durable_count_new(weir_durable *store, const char *prefix, weir_task_fn *done, void *context)
 {
         struct weir__durable_op *op = weir__durable_op_new(WEIR__DURABLE_COUNT, &(struct weir__durable_texts){.prefix = prefix});

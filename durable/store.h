@@ -5,7 +5,8 @@
  *   missed.c      due times of schedules
  *   node.c        looks for due timers, and the alarm for the next look
  *   delivery.c    handlers, their ends, and their leases
- *   store.c       open, close, figures */
+ *   store.c       open, close, figures
+ *   page.c        the page of a store, for a browser */
 #ifndef WEIR_DURABLE_STORE_H
 #define WEIR_DURABLE_STORE_H
 
@@ -73,6 +74,15 @@ void weir__durable_op_free(void *op);
 
 /* Hands an operation to the engine.  It counts in the group until it is freed or its `ended` has returned. */
 void weir__durable_submit(weir_durable *store, struct weir__durable_op *op);
+
+/* -- request.c -- */
+
+/* A list without payloads, for people: of the dead timers by name, or of the others in the order of `ready`, if the engine has
+ * that, otherwise all of them by name. */
+weir_task *weir__durable_summary_new(weir_durable *store, size_t most, bool only_dead, weir_task_fn *done, void *context);
+
+/* The operation of such a task.  What the engine writes may be read if the status of the task is 0. */
+const struct weir__durable_op *weir__durable_op_of(const weir_task *task);
 
 /* -- missed.c -- */
 

@@ -19,7 +19,7 @@ enum weir__durable_kind {
         WEIR__DURABLE_PUT_BACK, /* name -> is_done, ready, the row; only if dead: a new generation */
         WEIR__DURABLE_FORGET,   /* name -> is_done, generation; only if dead */
         WEIR__DURABLE_GET,      /* name -> a row or none */
-        WEIR__DURABLE_LIST,     /* prefix, behind, most, only_dead -> rows in the order of their names */
+        WEIR__DURABLE_LIST,     /* prefix, behind, most, only_dead -> rows in the order of their names; by_ready -> see there */
         WEIR__DURABLE_COUNT,    /* prefix -> counts */
         WEIR__DURABLE_CLAIM,    /* topics, most, lease -> rows as they are after the claim, next */
         WEIR__DURABLE_END,      /* name, token, outcome, at, problem -> is_done: leased with that token; ready */
@@ -72,6 +72,8 @@ struct weir__durable_op {
         bool is_relative;   /* `at` counts from the time of the engine */
         bool keeps_same;    /* a row with the same cron, zone, policy, topic and payload stays as it is */
         bool only_dead;
+        bool is_summary;    /* of a list: the rows may have no payload */
+        bool by_ready;      /* of a list, if the engine lists_by_ready: those that are not dead, in the order of `ready` */
         weir_nsec at, lease;
         uint64_t token;
         size_t most;
@@ -117,6 +119,9 @@ struct weir__durable_engine_kind {
 
         /* All operations have ended, and no ring is on its way. */
         void (*free)(struct weir__durable_engine *engine);
+
+        /* Lists in the order of `ready`, at the cost of the rows that it returns. */
+        bool lists_by_ready;
 };
 
 struct weir__durable_engine {
@@ -133,6 +138,9 @@ struct weir__durable_row *weir__durable_row_new(const struct weir_durable_info *
 
 /* Adds a row to the results; the texts are copied.  Result: 0 or -ENOMEM. */
 int weir__durable_op_add(struct weir__durable_op *op, const struct weir_durable_info *info);
+
+/* Adds a row to those in the order of `ready`, if it is among the first op->most.  One that never comes is not. */
+int weir__durable_op_add_by_ready(struct weir__durable_op *op, const struct weir_durable_info *info);
 
 /* Drops the rows, for an operation that is tried again. */
 void weir__durable_op_clear(struct weir__durable_op *op);

@@ -306,10 +306,24 @@ get(struct database *database, struct weir__durable_op *op)
 }
 
 static int
+list_by_ready(struct database *database, struct weir__durable_op *op)
+{
+        for (size_t i = 0; i < database->count; i++) {
+                const struct weir_durable_info *info = &database->rows[i]->info;
+
+                if (info->state != WEIR_DURABLE_DEAD && weir__durable_op_add_by_ready(op, info))
+                        return -ENOMEM;
+        }
+        return 0;
+}
+
+static int
 list(struct database *database, struct weir__durable_op *op)
 {
         size_t size = strlen(op->prefix);
 
+        if (op->by_ready)
+                return list_by_ready(database, op);
         for (size_t i = 0; i < database->count && op->row_count < op->most; i++) {
                 const struct weir_durable_info *info = &database->rows[i]->info;
 
@@ -546,4 +560,5 @@ const struct weir__durable_engine_kind weir__durable_memory = {
         .attend = attend,
         .neglect = neglect,
         .free = free_engine,
+        .lists_by_ready = true,
 };

@@ -189,4 +189,5 @@ const struct weir__durable_engine_kind weir__durable_sqlite = {
         .attend = attend,
         .neglect = neglect,
         .free = free_engine,
+        .lists_by_ready = true,
 };

@@ -3,13 +3,17 @@
  * Each function runs within a transaction, on the thread of the executor that has the connection.  Numbers of the sequence are
  * given away in memory, and the end of the transaction writes the last one. */
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 
 #include <sqlite3.h>
 
 #include "durable/engine/sqlite_op.h"
 
-#define COLUMNS "name, topic, payload, generation, state, attempt, token, due, ready, node, problem, cron, zone, policy"
+#define BESIDE      "generation, state, attempt, token, due, ready, node, problem, cron, zone, policy"
+#define COLUMNS     "name, topic, payload, " BESIDE
+#define TOPICS_MOST 1000                        /* of a list in the order of `ready` */
+#define SUMMARY     "name, topic, x'', " BESIDE /* it does not read large payloads */
 
 /* A timer has its row in the tree of names: there is no other index for names.  The index of `ready` leaves the dead ones out. */
 const char weir__durable_sqlite_tables[] =
@@ -343,14 +347,67 @@ bind_prefix(sqlite3_stmt *statement, const char *prefix)
                 sqlite3_bind_text(statement, 2, end, -1, SQLITE_TRANSIENT);
 }
 
+/* Adds the rows of a topic that are among the first. */
+static int
+list_topic(const struct weir__durable_sqlite_run *run, struct weir__durable_op *op, const char *topic)
+{
+        sqlite3_stmt *statement = prepare(
+                run, "SELECT " SUMMARY " FROM weir_durable WHERE topic = ? AND state < 2 AND ready < ? ORDER BY ready LIMIT ?");
+        int code, failed = 0;
+
+        if (!statement)
+                return failure(run);
+        bind_text(statement, 1, topic);
+        sqlite3_bind_int64(statement, 2, op->row_count < op->most ? INT64_MAX : op->rows[op->row_count - 1]->info.ready);
+        sqlite3_bind_int64(statement, 3, (int64_t)op->most);
+        while (!failed && (code = sqlite3_step(statement)) == SQLITE_ROW) {
+                struct weir_durable_info info = read_row(statement);
+
+                failed = weir__durable_op_add_by_ready(op, &info);
+        }
+        if (!failed && code != SQLITE_DONE)
+                failed = failure(run);
+        sqlite3_reset(statement);
+        return failed;
+}
+
+/* The index has the topics in order, so each one is found by one step, and its rows are not read. */
+static int
+list_by_ready(const struct weir__durable_sqlite_run *run, struct weir__durable_op *op)
+{
+        char topic[WEIR_DURABLE_TOPIC_MAX + 1] = "";
+
+        for (int topics = 0; topics < TOPICS_MOST; topics++) {
+                sqlite3_stmt *next = prepare(
+                        run, "SELECT topic FROM weir_durable WHERE topic > ? AND state < 2 ORDER BY topic LIMIT 1");
+
+                if (!next)
+                        return failure(run);
+                bind_text(next, 1, topic);
+                int code = sqlite3_step(next);
+                int failed = code == SQLITE_DONE || code == SQLITE_ROW ? 0 : failure(run);
+                snprintf(topic, sizeof topic, "%s", code == SQLITE_ROW ? text(next, 0) : "");
+                sqlite3_reset(next);
+                failed = failed || code == SQLITE_DONE ? failed : list_topic(run, op, topic);
+                if (failed || code == SQLITE_DONE)
+                        return failed;
+        }
+        return 0;
+}
+
 static int
 list(const struct weir__durable_sqlite_run *run, struct weir__durable_op *op)
 {
+        if (op->by_ready)
+                return list_by_ready(run, op);
         sqlite3_stmt *statement = prepare(
-                run, op->only_dead ? "SELECT " COLUMNS " FROM weir_durable WHERE name >= ?1 AND (?2 IS NULL OR name < ?2)"
-                                     " AND name > ?3 AND state = 2 ORDER BY name LIMIT ?4"
-                                   : "SELECT " COLUMNS " FROM weir_durable WHERE name >= ?1 AND (?2 IS NULL OR name < ?2)"
-                                     " AND name > ?3 ORDER BY name LIMIT ?4");
+                run, op->only_dead && op->is_summary ? "SELECT " SUMMARY
+                                                       " FROM weir_durable WHERE name >= ?1 AND (?2 IS NULL OR name < ?2)"
+                                                       " AND name > ?3 AND state = 2 ORDER BY name LIMIT ?4"
+                     : op->only_dead ? "SELECT " COLUMNS " FROM weir_durable WHERE name >= ?1 AND (?2 IS NULL OR name < ?2)"
+                                       " AND name > ?3 AND state = 2 ORDER BY name LIMIT ?4"
+                                     : "SELECT " COLUMNS " FROM weir_durable WHERE name >= ?1 AND (?2 IS NULL OR name < ?2)"
+                                       " AND name > ?3 ORDER BY name LIMIT ?4");
 
         if (!statement)
                 return failure(run);

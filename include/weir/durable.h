@@ -334,6 +334,31 @@ struct weir_durable_stats {
  * Threads: any, also inside a callback. */
 WEIR_API int weir_durable_stats(weir_durable *store, struct weir_durable_stats *stats);
 
+/* -- a page -- */
+
+/* Answers a request with a page for people: the figures of this node, how many timers there are in
+ * each state, those that are ready next, and the dead ones with their problems.  It is a handler:
+ *
+ *     weir_http_router_add(router, "GET", "/debug/timers", weir_durable_page, store);
+ *
+ * ?format=json is the same as JSON.  ?limit= is the number of timers in each list, 1 to 1,000; the
+ * default is 100.  Payloads are not shown.  With an engine that has no order of time, the list of those
+ * that are next is one by name instead.
+ *
+ * The page reads the engine by three tasks in the series of the exchange, each within 3 s.  If one of
+ * them fails the status is 503, and the page says why.  The counts and the dead ones may cost the engine
+ * a look at each timer.
+ *
+ * weir_durable_page admits only clients on this machine, as weir_http_debug does without a
+ * configuration; others get a 403.  A server whose proxies name their client in a field of another name
+ * also needs them among its trusted_proxies.  weir_durable_page_trusted admits everybody: a handler calls
+ * it when it has checked the right to read.
+ *
+ * Owner:   the store stays the caller's, and must be open until the exchange has ended.
+ * Threads: inside a callback of the exchange's series. */
+WEIR_API void weir_durable_page(weir_task *exchange, void *store);
+WEIR_API void weir_durable_page_trusted(weir_task *exchange, void *store);
+
 WEIR_END
 
 #endif

@@ -7,6 +7,7 @@
 #include <inttypes.h>
 
 #include <weir/durable.h>
+#include <weir/weir.h>
 
 static void
 note_status(weir_task *task, void *status)
@@ -194,6 +195,49 @@ a_report_is_written_each_night(void)
         weir_test_end();
 }
 
+/* Whoever shows the right word may read the timers from elsewhere, too. */
+static void
+on_timers(weir_task *exchange, void *store)
+{
+        const char *word = weir_http_query_value(exchange, "word");
+
+        if (word && strcmp(word, "sesame") == 0)
+                weir_durable_page_trusted(exchange, store);
+        else
+                weir_http_reply_status(exchange, 403);
+}
+
+static void
+note_reply(weir_task *get, void *status)
+{
+        *(int *)status = weir_http_response_status(get);
+}
+
+static void
+the_timers_are_on_a_page(void)
+{
+        int local = 0, elsewhere = 0;
+        char url[60];
+
+        weir_test_begin_real(2);
+        weir_durable *store = weir_durable_open("memory:timers");
+        weir_http_router *router = weir_http_router_new();
+        weir_http_router_add(router, "GET", "/debug/timers", weir_durable_page, store);
+        weir_http_router_add(router, "GET", "/timers", on_timers, store);
+        weir_http_server *server = weir_http_server_new(NULL, weir_http_router_handle, router);
+        CU_ASSERT(weir_http_server_start(server, "127.0.0.1:0") == 0);
+        snprintf(url, sizeof url, "http://127.0.0.1:%d/debug/timers", weir_http_server_port(server));
+        weir_task_run(weir_http_get_new(url, note_reply, &local));
+        snprintf(url, sizeof url, "http://127.0.0.1:%d/timers?word=sesame", weir_http_server_port(server));
+        weir_task_run(weir_http_get_new(url, note_reply, &elsewhere));
+        CU_ASSERT(local == 200 && elsewhere == 200);
+        weir_http_server_stop(server, WEIR_SEC(1)); /* before the store is closed */
+        weir_http_server_free(server);
+        weir_http_router_free(router);
+        weir_durable_close(store);
+        weir_test_end();
+}
+
 int
 main(void)
 {
@@ -202,6 +246,7 @@ main(void)
                 WEIR_TEST(a_timer_is_set_moved_and_cancelled),
                 WEIR_TEST(what_fails_is_tried_again_and_then_dead),
                 WEIR_TEST(a_report_is_written_each_night),
+                WEIR_TEST(the_timers_are_on_a_page),
         };
 
         return weir_test_main("reference: durable timers", tests, sizeof tests / sizeof *tests);
