@@ -77,6 +77,7 @@ probe_all() {
                         # Of the libraries beside libweir, as CMakeLists.txt says.
                         optional_package libsqlite3-dev has_header sqlite3.h
                         optional_package libpq-dev has_header postgresql/libpq-fe.h
+                        optional_package libmariadb-dev has_header mariadb/mysql.h
                         ;;
                 build) optional_package libcunit1-dev has_header CUnit/Basic.h ;;
                 check)
@@ -97,6 +98,9 @@ probe_all() {
                         package libuv1-dev has_header uv.h
                         package libsqlite3-dev has_header sqlite3.h
                         package libpq-dev has_header postgresql/libpq-fe.h
+                        package libmariadb-dev has_header mariadb/mysql.h
+                        package mariadb-server-core has_file /usr/sbin/mariadbd
+                        package mariadb-client-core has_file /usr/bin/my_print_defaults
                         package postgresql has_command /usr/lib/postgresql/*/bin/postgres
                         package abigail-tools has_command abidiff
                         package man-db has_command man

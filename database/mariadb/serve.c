@@ -1,0 +1,399 @@
+/* database/mariadb/serve.c: the function on the executor that has a link.
+ *
+ *     next step --> CONNECT, CLEAN, KILL or RUN --> next step --> ... --> REST: the link waits, or CLOSE: it is freed
+ *
+ * The function is marked as one that blocks, so another thread runs the other functions of the executor in its place.
+ *
+ * Threads: the executor's.
+ * Locks:   the pool's, between two steps. */
+#include "database/mariadb/mariadb.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#include <weir/go.h>
+#include <weir/runtime.h>
+
+#define FIRST_PAUSE WEIR_MSEC(10) /* after an attempt to connect that failed behind another one */
+#define LAST_PAUSE  WEIR_SEC(1)
+#define KILL_LIMIT  WEIR_SEC(1) /* of an attempt to connect for the sake of kills alone */
+
+#define DEADLOCK 1213
+
+enum step { CONNECT, CLEAN, KILL, RUN, REST, CLOSE };
+
+/* -- choosing; under the pool's lock -- */
+
+static void
+set_deadline(struct weir__mariadb_link *link, weir_nsec now, weir_nsec limit)
+{
+        link->deadline = weir__mariadb_later(now, limit);
+        weir__mariadb_look_at(link->pool, link->deadline);
+}
+
+static enum step
+leave(struct weir__mariadb_link *link, struct weir__mariadb_after *after)
+{
+        weir__mariadb_link_remove(link);
+        weir__mariadb_make_links(link->pool, after);
+        return CLOSE;
+}
+
+static enum step
+begin_attempt(struct weir__mariadb_link *link, weir_nsec now, struct weir__mariadb_after *after)
+{
+        weir_mariadb *pool = link->pool;
+        weir_nsec limit = pool->config.connect_limit;
+
+        if (!pool->waiting.first && limit > KILL_LIMIT)
+                limit = KILL_LIMIT;
+        if ((!pool->waiting.first && !pool->kills) || pool->not_before > now)
+                return leave(link, after);
+        link->made = now;
+        link->is_cut = false;
+        link->is_unclean = false;
+        link->idle_since = 0;
+        pool->connecting += !link->is_connecting; /* else it is new */
+        link->is_connecting = true;
+        set_deadline(link, now, limit);
+        return CONNECT;
+}
+
+/* A transaction gets its connection. */
+static void
+grant(struct weir__mariadb_link *link, struct weir__mariadb_after *after)
+{
+        struct weir__mariadb_query *lease = link->query;
+
+        link->holder = lease->holder;
+        link->holder->leased = link;
+        lease->outcome.is_complete = true;
+        weir__mariadb_finish(link, after);
+}
+
+static bool
+is_used_up(const struct weir__mariadb_link *link, weir_nsec now)
+{
+        const weir_mariadb *pool = link->pool;
+        bool is_needless = !pool->waiting.first &&
+                           (pool->is_closed ||
+                            (link->idle_since && weir__mariadb_later(link->idle_since, pool->config.idle_limit) <= now));
+
+        return is_needless || weir__mariadb_later(link->made, pool->config.age_limit) <= now;
+}
+
+static enum step
+rest(struct weir__mariadb_link *link, weir_nsec now)
+{
+        weir_mariadb *pool = link->pool;
+
+        if (link->holder) {
+                link->state = WEIR__MARIADB_HELD;
+                return REST;
+        }
+        link->state = WEIR__MARIADB_IDLE;
+        link->idle_since = link->idle_since ? link->idle_since : now;
+        link->next_idle = pool->idle;
+        pool->idle = link;
+        pool->idle_count++;
+        weir__mariadb_look_at(pool, weir__mariadb_later(link->idle_since, pool->config.idle_limit));
+        return REST;
+}
+
+static enum step
+next_step(struct weir__mariadb_link *link, struct weir__mariadb_after *after)
+{
+        weir_mariadb *pool = link->pool;
+        weir_nsec now = weir_now();
+
+        pool->starting -= link->is_starting;
+        link->is_starting = false;
+        link->deadline = WEIR_FOREVER;
+        if (link->query)
+                return RUN; /* it goes on behind a pause */
+        if (!link->connection)
+                return begin_attempt(link, now, after);
+        if (link->is_unclean || (pool->kills && !link->holder)) {
+                set_deadline(link, now, pool->config.clean_limit);
+                return link->is_unclean ? CLEAN : KILL;
+        }
+        for (;;) {
+                struct weir__mariadb_query *query = link->holder ? link->holder->waiting.first : pool->waiting.first;
+
+                if (!link->holder && is_used_up(link, now))
+                        return leave(link, after);
+                if (!query)
+                        return rest(link, now);
+                weir__mariadb_take(link, query, now);
+                if (query->kind != WEIR__MARIADB_LEASE)
+                        return RUN;
+                grant(link, after);
+        }
+}
+
+/* -- steps -- */
+
+static void
+was_refused(struct weir__mariadb_link *link, const struct weir__mariadb_outcome *outcome, struct weir__mariadb_after *after)
+{
+        weir_mariadb *pool = link->pool;
+
+        pool->stats.refused++;
+        pool->not_before = weir__mariadb_later(weir_now(), pool->pause);
+        pool->pause = pool->pause == 0 ? FIRST_PAUSE : pool->pause < LAST_PAUSE / 2 ? 2 * pool->pause : LAST_PAUSE;
+        weir__mariadb_link_remove(link);
+        if (pool->link_count == pool->connecting)
+                weir__mariadb_end_waiting(pool, &pool->waiting, link->made, outcome->status, outcome->problem, after);
+        weir__mariadb_make_links(pool, after);
+}
+
+/* Returns whether there is a connection; else the link has left its pool. */
+static bool
+connect_link(struct weir__mariadb_link *link)
+{
+        weir_mariadb *pool = link->pool;
+        struct weir__mariadb_outcome outcome = {.status = 0};
+        struct weir__mariadb_after after = {0};
+        int status = weir__mariadb_connect(link, &outcome);
+
+        pthread_mutex_lock(&pool->lock);
+        if (status) {
+                was_refused(link, &outcome, &after);
+        } else {
+                pool->connecting--;
+                link->is_connecting = false;
+                pool->stats.connects++;
+                pool->pause = pool->not_before = 0;
+        }
+        weir__mariadb_unlock(pool);
+        weir__mariadb_after(&after);
+        free(outcome.problem);
+        return status == 0;
+}
+
+/* The connection is of no use any more. */
+static void
+drop_connection(struct weir__mariadb_link *link, const char *problem)
+{
+        weir_mariadb *pool = link->pool;
+        struct weir__mariadb_after after = {0};
+
+        pthread_mutex_lock(&pool->lock);
+        weir__mariadb_handle_lost(link, &after);
+        link->is_unclean = false;
+        link->is_connecting = true;
+        pool->connecting++;
+        pool->stats.lost++;
+        if (problem && !link->is_cut)
+                weir__mariadb_after_say(&after, "WARNING: pool %s: a connection broke: %s", pool->name, problem);
+        weir__mariadb_unlock(pool);
+        weir__mariadb_after(&after);
+        link->is_broken = true;
+        weir__mariadb_disconnect(link);
+}
+
+static void
+clean(struct weir__mariadb_link *link)
+{
+        bool has_failed = (link->connection->server_status & SERVER_STATUS_IN_TRANS) && mysql_rollback(link->connection) != 0;
+
+        pthread_mutex_lock(&link->pool->lock);
+        link->is_unclean = false;
+        has_failed |= link->is_cut;
+        pthread_mutex_unlock(&link->pool->lock);
+        if (has_failed)
+                drop_connection(link, mysql_error(link->connection));
+}
+
+/* Another server than before may have started, and given the number to somebody else. */
+static bool
+kill_one(struct weir__mariadb_link *link, const struct weir__mariadb_kill *kill, weir_nsec uptime)
+{
+        char sql[64];
+
+        if (uptime < weir_now() - kill->since)
+                return false;
+        snprintf(sql, sizeof sql, "KILL CONNECTION %lu", kill->thread);
+        return mysql_query(link->connection, sql) == 0;
+}
+
+static void
+kill_all(struct weir__mariadb_link *link)
+{
+        weir_mariadb *pool = link->pool;
+        unsigned killed = 0;
+
+        pthread_mutex_lock(&pool->lock);
+        struct weir__mariadb_kill *kills = pool->kills;
+        pool->kills = NULL;
+        pthread_mutex_unlock(&pool->lock);
+        weir_nsec uptime = (weir_nsec)weir__mariadb_ask(link, "SHOW GLOBAL STATUS LIKE 'Uptime'", 1) * WEIR_SEC(1);
+        while (kills) {
+                struct weir__mariadb_kill *kill = kills;
+
+                kills = kill->next;
+                killed += kill_one(link, kill, uptime);
+                free(kill);
+        }
+        pthread_mutex_lock(&pool->lock);
+        pool->stats.killed += killed;
+        bool is_of_no_use = link->is_cut || weir__mariadb_breaks(mysql_errno(link->connection));
+        pthread_mutex_unlock(&pool->lock);
+        if (is_of_no_use)
+                drop_connection(link, mysql_error(link->connection));
+}
+
+/* Best effort.  Under the pool's lock. */
+static void
+add_kill(struct weir__mariadb_link *link)
+{
+        weir_mariadb *pool = link->pool;
+        struct weir__mariadb_kill *kill = malloc(sizeof *kill);
+
+        if (!kill)
+                return;
+        *kill = (struct weir__mariadb_kill){.next = pool->kills, .thread = link->thread, .since = link->since};
+        pool->kills = kill;
+}
+
+/* The query of the link is over.  Returns whether the connection can be used further. */
+static bool
+end_query(struct weir__mariadb_link *link, struct weir__mariadb_after *after)
+{
+        weir_mariadb *pool = link->pool, *holder = link->holder;
+        const struct weir__mariadb_outcome *outcome = &link->query->outcome;
+
+        link->is_broken |= link->is_cut;
+        if (link->is_broken) {
+                if (!outcome->is_complete && (link->is_cut || outcome->code == 0))
+                        add_kill(link); /* else the server itself has ended it */
+                if (!link->is_cut && outcome->code)
+                        weir__mariadb_after_say(after, "WARNING: pool %s: a connection broke: %s", pool->name,
+                                                outcome->problem ? outcome->problem : "");
+                pool->stats.lost++;
+        }
+        if (holder && outcome->code == DEADLOCK)
+                holder->was_rolled_back = true;
+        if (!holder && !link->is_broken && (link->connection->server_status & SERVER_STATUS_IN_TRANS))
+                link->is_unclean = true;
+        bool is_good = !link->is_broken;
+        if (is_good) { /* it looks for a query soon: one that comes meanwhile needs no other link */
+                link->is_starting = !holder;
+                pool->starting += !holder;
+        } else {
+                link->is_connecting = true;
+                pool->connecting++;
+        }
+        weir__mariadb_finish(link, after);
+        if (!is_good)
+                weir__mariadb_handle_lost(link, after);
+        return is_good;
+}
+
+/* Returns whether the function goes on with the link; else it is not ours any more. */
+static bool
+run_query(struct weir__mariadb_link *link)
+{
+        weir_mariadb *pool = link->pool;
+        struct weir__mariadb_after after = {0};
+        weir_mariadb_row *row = NULL;
+
+        if (!weir__mariadb_execute(link, &row)) {
+                weir_channel *rows = weir_channel_ref(link->query->rows);
+
+                pthread_mutex_lock(&pool->lock);
+                link->state = WEIR__MARIADB_PAUSED;
+                weir__mariadb_unlock(pool);
+                weir__mariadb_stream_pause(link, rows, row);
+                weir_channel_unref(rows);
+                return false;
+        }
+        pthread_mutex_lock(&pool->lock);
+        bool is_good = end_query(link, &after);
+        weir__mariadb_unlock(pool);
+        weir__mariadb_after(&after);
+        if (!is_good)
+                weir__mariadb_disconnect(link);
+        return true;
+}
+
+/* Returns whether there is a further step. */
+static bool
+take_step(struct weir__mariadb_link *link)
+{
+        weir_mariadb *pool = link->pool;
+        struct weir__mariadb_after after = {0};
+
+        pthread_mutex_lock(&pool->lock);
+        enum step step = next_step(link, &after);
+        weir__mariadb_unlock(pool);
+        weir__mariadb_after(&after);
+        switch (step) {
+        case CONNECT:
+                if (connect_link(link))
+                        return true;
+                weir__mariadb_link_free(link);
+                return false;
+        case CLEAN: clean(link); return true;
+        case KILL: kill_all(link); return true;
+        case RUN: return run_query(link);
+        case CLOSE: weir__mariadb_link_free(link); return false;
+        default: return false;
+        }
+}
+
+/* -- the function -- */
+
+static void
+run(void *context)
+{
+        struct weir__mariadb_link *link = context;
+
+        weir_blocking_begin();
+        mysql_thread_init();
+        if (link->connection && !link->is_begun && weir__mariadb_is_stale(link))
+                drop_connection(link, NULL);
+        while (take_step(link))
+                continue;
+        mysql_thread_end();
+        weir_blocking_end();
+}
+
+/* No function can be had for the link. */
+static void
+abandon(struct weir__mariadb_link *link, int status)
+{
+        weir_mariadb *pool = link->pool;
+        struct weir__mariadb_after after = {0};
+
+        pthread_mutex_lock(&pool->lock);
+        pool->starting -= link->is_starting;
+        if (link->query) {
+                link->query->outcome.status = status;
+                weir__mariadb_finish(link, &after);
+        }
+        weir__mariadb_handle_lost(link, &after);
+        weir__mariadb_link_remove(link);
+        link->is_broken |= link->is_begun;
+        if (pool->link_count == 0)
+                weir__mariadb_end_waiting(pool, &pool->waiting, WEIR_FOREVER, status, NULL, &after);
+        weir__mariadb_unlock(pool);
+        weir__mariadb_after(&after);
+        weir__mariadb_link_free(link);
+}
+
+static void
+over(weir_task *task, void *context)
+{
+        if (weir_task_status(task) != 0) /* else it was called */
+                abandon(context, weir_task_status(task));
+}
+
+void
+weir__mariadb_serve(struct weir__mariadb_link *link)
+{
+        int failed = weir_task_start(weir_go_new(NULL, run, over, link));
+
+        if (failed)
+                abandon(link, failed);
+}
