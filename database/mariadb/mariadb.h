@@ -25,8 +25,9 @@
  * A link that is SERVED has a function on the executor, which alone uses the connection.  The function ends when there is nothing
  * to do.  A cancel ends the task of a query at once, and cuts the connection, which wakes the thread in the client library.
  *
- * Locks: that of the pool.  No code of the program, of the client library or of weir runs under it, but for timers.  What follows from
- * a change (ends of tasks, functions to start, messages) is noted in a struct weir__mariadb_after, and done when it is let go. */
+ * Locks: that of the pool.  No code of the program, of the client library or of weir runs under it, but for timers.  What follows
+ * from a change (ends of tasks, functions to start, messages) is noted in a struct weir__mariadb_after, and done when it is let
+ * go. */
 #ifndef WEIR_DATABASE_MARIADB_MARIADB_H
 #define WEIR_DATABASE_MARIADB_MARIADB_H
 
