@@ -69,6 +69,19 @@ poll_until(int fd, short events, int timeout, weir_nsec deadline)
         return outcome;
 }
 
+/* The client library does not say why an attempt has failed: errno is that of its connect(2).  This makes it the socket's. */
+static int
+check(int fd, int outcome)
+{
+        int failure = 0;
+        socklen_t size = sizeof failure;
+
+        if (outcome <= 0 || getsockopt(fd, SOL_SOCKET, SO_ERROR, &failure, &size) != 0 || failure == 0)
+                return outcome;
+        errno = failure;
+        return -1;
+}
+
 /* In place of the client library's own: 1, or 0 at the end of the time, or -1.  A cut ends it, because the socket is readable and
  * writable then. */
 static int
@@ -79,7 +92,7 @@ wait_for_socket(my_socket fd, my_bool is_read, int timeout)
 
         if (!link)
                 return poll_until(fd, events, timeout, WEIR_FOREVER);
-        return watch(link, fd) == 0 ? poll_until(fd, events, timeout, link->deadline) : -1;
+        return watch(link, fd) == 0 ? check(fd, poll_until(fd, events, timeout, link->deadline)) : -1;
 }
 
 /* -- connecting -- */

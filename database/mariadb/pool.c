@@ -204,6 +204,7 @@ weir__mariadb_take(struct weir__mariadb_link *link, struct weir__mariadb_query *
         query->state = WEIR__MARIADB_TAKEN;
         atomic_store_explicit(&query->is_taken, true, memory_order_relaxed);
         query->link = link;
+        query->outcome = (struct weir__mariadb_outcome){.status = 0}; /* of an attempt to connect that has failed for others */
         link->query = query;
         link->idle_since = 0;
         weir__mariadb_enqueue(&pool->taken, query);

@@ -10,6 +10,7 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include <weir/go.h>
 #include <weir/runtime.h>
@@ -142,7 +143,12 @@ was_refused(struct weir__mariadb_link *link, const struct weir__mariadb_outcome 
         pool->not_before = weir__mariadb_later(weir_now(), pool->pause);
         pool->pause = pool->pause == 0 ? FIRST_PAUSE : pool->pause < LAST_PAUSE / 2 ? 2 * pool->pause : LAST_PAUSE;
         weir__mariadb_link_remove(link);
-        if (pool->link_count == pool->connecting)
+        bool is_over = pool->link_count == pool->connecting;
+        for (struct weir__mariadb_query *query = pool->waiting.first; is_over && query; query = query->next) {
+                query->outcome.code = outcome->code;
+                memcpy(query->outcome.sqlstate, outcome->sqlstate, sizeof outcome->sqlstate);
+        }
+        if (is_over)
                 weir__mariadb_end_waiting(pool, &pool->waiting, link->made, outcome->status, outcome->problem, after);
         weir__mariadb_make_links(pool, after);
 }

@@ -31,7 +31,6 @@
 
 static struct {
         char directory[64];
-        const char *tls; /* a file with the certificate and the key; NULL: no TLS */
         int port;
         int keeper; /* a socket to it; -1: there is no server */
 } server = {.keeper = -1};
@@ -85,8 +84,8 @@ run(const char *const *arguments)
 static pid_t
 start_server(void)
 {
-        char data[96], socket_path[96], port[32], pid[96], certificate[PATH_MAX], key[PATH_MAX];
-        const char *arguments[24] = {SERVER_PROGRAM,
+        char data[96], socket_path[96], port[32], pid[96], options[128];
+        const char *arguments[20] = {SERVER_PROGRAM,
                                      "--no-defaults",
                                      data,
                                      socket_path,
@@ -99,7 +98,7 @@ start_server(void)
                                      "--innodb-log-file-size=8M",
                                      "--skip-log-bin",
                                      "--skip-name-resolve",
-                                     "--max-connections=40",
+                                     "--max-connections=200",
                                      "--performance-schema=OFF",
                                      "--innodb-lock-wait-timeout=1"};
 
@@ -107,11 +106,10 @@ start_server(void)
         snprintf(socket_path, sizeof socket_path, "--socket=%s/socket", server.directory);
         snprintf(pid, sizeof pid, "--pid-file=%s/pid", server.directory);
         snprintf(port, sizeof port, "--port=%d", server.port);
-        if (server.tls) {
-                snprintf(certificate, sizeof certificate, "--ssl-cert=%s", server.tls);
-                snprintf(key, sizeof key, "--ssl-key=%s", server.tls);
-                arguments[16] = certificate;
-                arguments[17] = key;
+        snprintf(options, sizeof options, "%s/tls.cnf", server.directory);
+        if (access(options, F_OK) == 0) {
+                snprintf(options, sizeof options, "--defaults-file=%s/tls.cnf", server.directory);
+                arguments[1] = options;
         }
         return spawn(arguments);
 }
@@ -231,11 +229,20 @@ server_is_there(void)
         return connection != NULL;
 }
 
+/* A pool has a statement killed only by a server that is older than the connection by a second. */
+static inline void
+server_await(void)
+{
+        WEIR_TEST_EVENTUALLY(server_is_there());
+        WEIR_TEST_EVENTUALLY(atoi(server_ask("SELECT variable_value FROM information_schema.global_status "
+                                             "WHERE variable_name = 'Uptime'")) >= 1);
+}
+
 static inline void
 server_start(void)
 {
         server_order('s');
-        WEIR_TEST_EVENTUALLY(server_is_there());
+        server_await();
 }
 
 /* Without a word to its clients. */
@@ -343,6 +350,7 @@ server_make(void)
                 abort();
         if (!make_users())
                 abort();
+        server_await();
         return true;
 }
 

@@ -1,4 +1,4 @@
-/* test/addon/mariadb_transaction_test.c: transactions: what is committed or rolled back, and what becomes of their connections. */
+/* test/addon/mariadb_transaction_test.c: transactions: what is committed or rolled back, and their connections. */
 #include "test/addon/mariadb_server.h"
 
 /* What a flow of a transaction does. */
