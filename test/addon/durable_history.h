@@ -1,53 +1,97 @@
-/* test/addon/durable_history.h: what several nodes have done and were told, and whether that keeps the promises of
- * docs/durable.md.
+/* test/addon/durable_history.h: what the nodes of a test have done and were told: a file to which all of them append.
  *
- *   cancelled   a generation whose cancel was told 1 has no handler, before or afterwards
- *   lost        a generation whose set was told 0 is delivered, cancelled or replaced
- *   token       no two deliveries have the same token
- *   overlap     no handler of a generation begins while another one has it under a lease that holds
- *   twice       behind a delivery that has succeeded there is no other one, unless its process has died before it could say so
+ * Each event is one write of a whole record at the end of the file, so a process that is killed leaves all that it has said.  An
+ * operation has an event before it is started, and another one when it has answered.  Without the latter, or with a failure, it
+ * is unknown whether the operation has happened.
  *
- * What a process was not told, because it was killed, may have happened or not.  Where processes were stopped, or died, a
- * lease may be over, and the last two are judged for the time without such an event only. */
+ * Threads: history_say any; all else is for the process that judges. */
 #ifndef WEIR_TEST_DURABLE_HISTORY_H
 #define WEIR_TEST_DURABLE_HISTORY_H
 
+#include <fcntl.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <unistd.h>
 
+#include "test/support.h"
+
+/* An operation is a letter, and its answer the capital. */
 enum what {
-        SET_BEGUN = 's',
-        SET_TOLD = 'S',
-        CANCEL_BEGUN = 'c',
-        CANCEL_TOLD = 'C',
-        RUN_BEGUN = 'r',
-        RUN_ENDED = 'R',
-        KILLED = 'K',
-        STOPPED = 'T',
+        SET_BEGUN = 's',    /* span: after */
+        SET_TOLD = 'S',     /* generation */
+        CANCEL_BEGUN = 'c', /* */
+        CANCEL_TOLD = 'C',  /* generation that was cancelled; 0: none */
+        MOVE_BEGUN = 'm',   /* span: by, or after if attempt is 1 */
+        MOVE_TOLD = 'M',    /* generation */
+        BACK_BEGUN = 'b',   /* of a dead timer */
+        BACK_TOLD = 'B',    /* */
+        FORGET_BEGUN = 'f', /* */
+        FORGET_TOLD = 'F',  /* */
+        GET_BEGUN = 'g',    /* */
+        GET_TOLD = 'G',     /* generation */
+        RUN_BEGUN = 'r',    /* a handler: generation, token, attempt, span: due */
+        RUN_ENDED = 'R',    /* the same, and how it has ended */
+        DEAD_SEEN = 'D',    /* in a list: generation, attempt */
+        SCHEDULED = 'p',    /* span: the first due time */
+        NEXT_DUE = 'P',     /* span: the due time that comes next in the end */
+        STARTED = 'n',      /* a process; status: its place, attempt: its limit of attempts */
+        KILLED = 'K',       /* span: when it was gone */
+        STOPPED = 'T',      /* span: until when the process stood still */
+        DISTURBED = 'X',    /* status: the place whose connection was, or -1 for the engine; span: until when */
 };
+
+/* Names from here on are schedules. */
+#define SCHEDULES 1000000000
 
 struct event {
         int64_t at; /* CLOCK_MONOTONIC, which all processes of the machine share */
-        enum what what;
-        int process; /* each life has its own number */
-        int name;
-        int operation; /* of its process; 0: none */
-        int status;
-        uint64_t generation; /* 0: it is not known, or a cancel has cancelled nothing */
+        int64_t span;
+        uint64_t generation; /* 0: it is not known */
         uint64_t token;
+        int process;   /* each life has its own number, from 1 on; 0: the parent */
+        int name;      /* -1: none */
+        int operation; /* of its process */
+        int status;
+        int attempt;
+        enum what what;
+        uint64_t seal; /* that it is a record */
 };
+
+#define HISTORY_SEAL UINT64_C(0x7765697264757261)
 
 struct history {
         struct event *events;
         size_t count, room;
         int64_t lease;
-        unsigned violations;
+        bool stops_disturb; /* a process that is stopped may keep all others from the engine */
         bool is_silent;
+        unsigned violations;
         /* Figures. */
-        unsigned sets, cancels, runs, kills, stops, unknown;
+        unsigned sets, cancels, runs, repeats, firings, kills, stops, disturbances, unknown, doubtful;
 };
+
+/* Result: a descriptor for history_say. */
+static inline int
+history_open(const char *path)
+{
+        int fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
+
+        if (fd < 0)
+                abort();
+        return fd;
+}
+
+static inline void
+history_say(int fd, struct event event)
+{
+        if (!event.at)
+                event.at = weir_test_now();
+        event.seal = HISTORY_SEAL;
+        if (write(fd, &event, sizeof event) != sizeof event)
+                _exit(1);
+}
 
 static inline void
 history_add(struct history *history, struct event event)
@@ -61,134 +105,39 @@ history_add(struct history *history, struct event event)
         history->events[history->count++] = event;
 }
 
-static inline int
-history_order(const void *a, const void *b)
-{
-        const struct event *first = a, *second = b;
-
-        if (first->name != second->name)
-                return first->name < second->name ? -1 : 1;
-        return first->at < second->at ? -1 : first->at > second->at;
-}
-
-static inline void
-history_blame(struct history *history, const char *promise, const struct event *event)
-{
-        history->violations++;
-        if (!history->is_silent)
-                fprintf(stderr, "%s: name %d, generation %llu, token %llu, process %d, at %lld\n", promise, event->name,
-                        (unsigned long long)event->generation, (unsigned long long)event->token, event->process,
-                        (long long)event->at);
-}
-
-/* When the process was killed; INT64_MAX: never. */
-static inline int64_t
-history_death(const struct history *history, int process)
-{
-        for (size_t i = 0; i < history->count; i++)
-                if (history->events[i].what == KILLED && history->events[i].process == process)
-                        return history->events[i].at;
-        return INT64_MAX;
-}
-
-/* Whether a process was stopped in that time. */
+/* Adds all that was said.  Result: false: the file is not what history_say has written. */
 static inline bool
-history_stopped(const struct history *history, int64_t from, int64_t until)
+history_read(struct history *history, const char *path)
 {
-        for (size_t i = 0; i < history->count; i++) {
-                const struct event *event = &history->events[i];
+        FILE *file = fopen(path, "rb");
+        struct event event;
+        bool is_whole = file != NULL;
+        size_t size = 0;
 
-                if (event->what == STOPPED && event->at < until && event->at + 4 * history->lease > from)
-                        return true;
+        while (is_whole && (size = fread(&event, 1, sizeof event, file)) == sizeof event) {
+                is_whole = event.seal == HISTORY_SEAL;
+                history_add(history, event);
         }
-        return false;
-}
-
-/* The event that answers another one of the same process; NULL: it was killed before. */
-static inline const struct event *
-history_answer(const struct event *event, const struct event *end, enum what what)
-{
-        for (const struct event *other = event + 1; other < end; other++)
-                if (other->what == what && other->process == event->process && other->operation == event->operation)
-                        return other;
-        return NULL;
-}
-
-/* Whether something explains that the generation of a set is not there any more. */
-static inline bool
-history_explained(const struct event *set, const struct event *first, const struct event *end, const struct history *history)
-{
-        for (const struct event *event = first; event < end; event++) {
-                if (event->generation > set->generation)
-                        return true; /* it was replaced */
-                if (event->generation == set->generation && event->what == RUN_ENDED && event->status == 0)
-                        return true;
-                if (event->generation == set->generation && event->what == CANCEL_TOLD)
-                        return true;
-                if (event->what == CANCEL_BEGUN && !history_answer(event, end, CANCEL_TOLD) &&
-                    history_death(history, event->process) > set->at)
-                        return true; /* it may have cancelled */
-        }
-        return false;
+        if (file)
+                fclose(file);
+        return is_whole && size == 0;
 }
 
 static inline void
-history_check_runs(struct history *history, const struct event *run, const struct event *end)
+history_print(const struct event *event)
 {
-        const struct event *over = history_answer(run, end, RUN_ENDED);
-        int64_t death = history_death(history, run->process);
-
-        for (const struct event *other = run + 1; other < end; other++) {
-                if (other->what != RUN_BEGUN || other->generation != run->generation)
-                        continue;
-                bool is_calm = !history_stopped(history, run->at, other->at);
-                if (other->token == run->token)
-                        history_blame(history, "token", other);
-                if (is_calm && (!over || over->at > other->at) && other->at < run->at + history->lease / 2)
-                        history_blame(history, "overlap", other);
-                if (is_calm && over && over->status == 0 && over->at < other->at && death > other->at)
-                        history_blame(history, "twice", other);
-        }
+        fprintf(stderr,
+                "  %lld.%06lld %c process %d name %d operation %d status %d generation %llu token %llu attempt %d span %lld\n",
+                (long long)(event->at / 1000000000), (long long)(event->at % 1000000000 / 1000), (char)event->what,
+                event->process, event->name, event->operation, event->status, (unsigned long long)event->generation,
+                (unsigned long long)event->token, event->attempt, (long long)event->span);
 }
 
-/* The events of one name, in the order of time. */
 static inline void
-history_check_name(struct history *history, const struct event *first, const struct event *end, bool is_drained)
+history_free(struct history *history)
 {
-        for (const struct event *event = first; event < end; event++) {
-                history->sets += event->what == SET_BEGUN;
-                history->cancels += event->what == CANCEL_TOLD && event->generation;
-                history->runs += event->what == RUN_BEGUN;
-                history->unknown += (event->what == SET_BEGUN && !history_answer(event, end, SET_TOLD)) ||
-                                    (event->what == CANCEL_BEGUN && !history_answer(event, end, CANCEL_TOLD));
-                if (event->what == CANCEL_TOLD && event->generation)
-                        for (const struct event *run = first; run < end; run++)
-                                if (run->what == RUN_BEGUN && run->generation == event->generation)
-                                        history_blame(history, "cancelled", run);
-                if (event->what == SET_TOLD && event->status == 0 && is_drained &&
-                    !history_explained(event, first, end, history))
-                        history_blame(history, "lost", event);
-                if (event->what == RUN_BEGUN)
-                        history_check_runs(history, event, end);
-        }
-}
-
-/* Judges a history.  Behind it all timers were delivered, if it is drained.  Result: how often a promise was broken. */
-static inline unsigned
-history_check(struct history *history, bool is_drained)
-{
-        qsort(history->events, history->count, sizeof *history->events, history_order);
-        for (size_t i = 0; i < history->count; i++) {
-                history->kills += history->events[i].what == KILLED;
-                history->stops += history->events[i].what == STOPPED;
-        }
-        for (size_t i = 0, j; i < history->count; i = j) {
-                for (j = i; j < history->count && history->events[j].name == history->events[i].name; j++) {
-                }
-                if (history->events[i].name >= 0)
-                        history_check_name(history, history->events + i, history->events + j, is_drained);
-        }
-        return history->violations;
+        free(history->events);
+        *history = (struct history){0};
 }
 
 #endif

@@ -1,11 +1,17 @@
 /* test/addon/power_cut.c: a library to preload, by which a test can cut the power of a process.
  *
  * Behind each sync of a file there is a copy of it, FILE.synced, which is what a disk has at least.  When the process was
- * killed, the test puts the copies in place of the files: so all writes are lost that no sync has followed. */
+ * killed, the test puts the copies in place of the files: so all writes are lost that no sync has followed.
+ *
+ * WEIR_TEST_POWER_CUT is the number of a sync at which the process kills itself, before it or just behind it; 0: none. */
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdbool.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/sendfile.h>
 #include <sys/stat.h>
@@ -45,8 +51,15 @@ static int
 sync_and_copy(const char *name, int fd)
 {
         int (*real)(int) = (int (*)(int))dlsym(RTLD_NEXT, name);
-        int result = real(fd);
+        const char *cut = getenv("WEIR_TEST_POWER_CUT");
+        static atomic_int count;
+        bool is_last = cut && atomic_fetch_add(&count, 1) + 1 == atoi(cut);
 
+        if (is_last && atoi(cut) % 2)
+                raise(SIGKILL);
+        int result = real(fd);
+        if (is_last)
+                raise(SIGKILL);
         if (result == 0)
                 copy(fd);
         return result;

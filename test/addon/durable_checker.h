@@ -1,0 +1,575 @@
+/* test/addon/durable_checker.h: whether a history keeps the promises of docs/durable.md.
+ *
+ *   lost        a generation whose set was told 0 has succeeded, or was cancelled or replaced; the same for what was put back
+ *   cancelled   a generation whose cancel was told 1 has no handler, before or afterwards, and no other cancel was told 1
+ *   kept        a cancel that says that there was nothing, or a look that finds nothing, is wrong about a timer that nobody could
+ *               have taken away
+ *   early       no handler begins before the due time of the set and of the moves behind it
+ *   moved       no due time moves behind the first claim
+ *   replaced    no handler of a generation begins behind the end of a set that has replaced it
+ *   order       generations and tokens of a name grow
+ *   token       no two deliveries have the same one
+ *   attempt     attempts grow with the tokens, up to the limit of the node
+ *   dead        no timer is dead before all its attempts were made
+ *   overlap     no handler of a generation begins while another one has it
+ *   twice       behind a delivery that has succeeded there is no other one
+ *   fires       each due time of a schedule is one generation, and none is left out
+ *
+ * A process that was killed, cut off or told a failure does not know what has happened: it may have, from the begin of the
+ * operation until LATE behind its end or the death of the process.  `overlap`, `twice` and `replaced` hold while processes run:
+ * they are not judged where a process stood still, and `twice` not where it did not reach the engine. */
+#ifndef WEIR_TEST_DURABLE_CHECKER_H
+#define WEIR_TEST_DURABLE_CHECKER_H
+
+#include <errno.h>
+
+#include "test/addon/durable_history.h"
+
+#define LATE      INT64_C(2000000000) /* how long the engine may take for what has reached it */
+#define RECOVERY  INT64_C(2000000000) /* how long a node may take to connect again */
+#define TOLERANCE INT64_C(5000000)    /* of clocks that differ in their resolution */
+#define FAR       INT64_C(60000000000)
+#define NEVER     INT64_MAX
+#define MINUTE    INT64_C(60000000000)
+
+struct life {
+        int place, limit;
+        int64_t killed, gone;
+};
+
+struct span {
+        int who; /* a process, or a place; -1: all */
+        int64_t from, until;
+};
+
+struct spans {
+        struct span *list;
+        size_t count;
+};
+
+struct judge {
+        struct history *history;
+        struct life *lives; /* by process */
+        int life_count;
+        struct spans stops, disturbances;
+        const struct event *first, *end; /* of the name that is judged, in the order of time */
+        int64_t slack;                   /* for what a process does at once */
+        unsigned printed;
+};
+
+/* A handler: its begin, and its end or NULL. */
+struct handler {
+        const struct event *begun, *ended;
+};
+
+static inline int
+order_by_name(const void *a, const void *b)
+{
+        const struct event *first = a, *second = b;
+
+        if (first->name != second->name)
+                return first->name < second->name ? -1 : 1;
+        return first->at < second->at ? -1 : first->at > second->at;
+}
+
+static inline int
+order_by_token(const void *a, const void *b)
+{
+        const struct event *first = ((const struct handler *)a)->begun, *second = ((const struct handler *)b)->begun;
+
+        if (first->generation != second->generation)
+                return first->generation < second->generation ? -1 : 1;
+        if (first->token != second->token)
+                return first->token < second->token ? -1 : 1;
+        return first->at < second->at ? -1 : first->at > second->at;
+}
+
+static inline int
+order_numbers(const void *a, const void *b)
+{
+        uint64_t first = *(const uint64_t *)a, second = *(const uint64_t *)b;
+
+        return first < second ? -1 : first > second;
+}
+
+static inline void
+blame(struct judge *judge, const char *promise, const struct event *event)
+{
+        struct history *history = judge->history;
+
+        history->violations++;
+        if (history->is_silent || judge->printed++ >= 10)
+                return;
+        fprintf(stderr, "%s:\n", promise);
+        history_print(event);
+        fprintf(stderr, " in\n");
+        for (const struct event *other = judge->first; other < judge->end; other++)
+                if (other->name < SCHEDULES || (other->at < event->at + FAR / 60 && event->at < other->at + FAR / 60))
+                        history_print(other);
+}
+
+/* -- processes -- */
+
+static inline void
+add_span(struct spans *spans, int who, int64_t from, int64_t until)
+{
+        spans->list = realloc(spans->list, (spans->count + 1) * sizeof *spans->list);
+        if (!spans->list)
+                abort();
+        spans->list[spans->count++] = (struct span){who, from, until};
+}
+
+static inline bool
+has_span(const struct spans *spans, int who, int64_t from, int64_t until)
+{
+        for (size_t i = 0; i < spans->count; i++) {
+                const struct span *span = &spans->list[i];
+
+                if ((span->who == who || span->who < 0) && span->from <= until && from <= span->until)
+                        return true;
+        }
+        return false;
+}
+
+static inline struct life
+life_of(const struct judge *judge, int process)
+{
+        return process < judge->life_count ? judge->lives[process] : (struct life){-2, 0, NEVER, NEVER};
+}
+
+static inline void
+note_life(struct judge *judge, const struct event *event)
+{
+        while (judge->life_count <= event->process) {
+                judge->lives = realloc(judge->lives, ((size_t)judge->life_count + 1) * sizeof *judge->lives);
+                if (!judge->lives)
+                        abort();
+                judge->lives[judge->life_count++] = (struct life){-2, 0, NEVER, NEVER};
+        }
+        struct life *life = &judge->lives[event->process];
+        if (event->what == STARTED) {
+                life->place = event->status;
+                life->limit = event->attempt;
+        } else if (event->what == KILLED) {
+                life->killed = event->at;
+                life->gone = event->span;
+        }
+}
+
+/* The process ran all that time. */
+static inline bool
+is_calm(const struct judge *judge, int process, int64_t from, int64_t until)
+{
+        return !has_span(&judge->stops, process, from, until) && life_of(judge, process).killed > until;
+}
+
+/* It reached the engine as well. */
+static inline bool
+is_connected(const struct judge *judge, int process, int64_t from, int64_t until)
+{
+        bool is_alone = judge->history->stops_disturb;
+
+        for (size_t i = 0; is_alone && i < judge->stops.count; i++)
+                if (judge->stops.list[i].from <= until && from <= judge->stops.list[i].until + RECOVERY)
+                        return false;
+        return is_calm(judge, process, from, until) &&
+               !has_span(&judge->disturbances, life_of(judge, process).place, from - RECOVERY, until);
+}
+
+/* -- operations -- */
+
+/* The event that answers another one of the same process; NULL: it did not live to see it. */
+static inline const struct event *
+answer(const struct judge *judge, const struct event *event)
+{
+        enum what what = (enum what)(event->what - 'a' + 'A');
+
+        for (const struct event *other = event + 1; other < judge->end; other++)
+                if (other->what == what && other->process == event->process && other->operation == event->operation)
+                        return other;
+        return NULL;
+}
+
+static inline bool
+is_known(const struct event *told)
+{
+        return told && (told->status == 0 || told->status == -ENOENT);
+}
+
+/* Until when an operation may have happened. */
+static inline int64_t
+effect_end(const struct judge *judge, const struct event *begun, const struct event *told)
+{
+        if (is_known(told))
+                return told->at;
+        bool is_over = told && told->status != -ETIMEDOUT && told->status != -ECANCELED && told->status != -ESHUTDOWN;
+        int64_t end = is_over ? told->at : life_of(judge, begun->process).gone;
+        return end < NEVER - LATE ? end + LATE : NEVER;
+}
+
+/* Whether the operation may have changed the row. */
+static inline bool
+may_have_changed(const struct event *begun, const struct event *told)
+{
+        switch (begun->what) {
+        case SET_BEGUN:
+        case MOVE_BEGUN:
+        case BACK_BEGUN:
+        case FORGET_BEGUN: return !told || told->status != -ENOENT;
+        case CANCEL_BEGUN: return !is_known(told) || told->generation;
+        default: return false;
+        }
+}
+
+/* -- sets -- */
+
+/* How certain it is that the generation of a set is rightly gone: 0: it is not, 1: perhaps, 2: it is. */
+static inline int
+is_explained(const struct judge *judge, const struct event *begun, uint64_t generation)
+{
+        int certainty = 0;
+
+        for (const struct event *event = judge->first; event < judge->end; event++) {
+                if (event->generation > generation) /* it was replaced */
+                        return 2;
+                if (event->generation == generation && event->what == RUN_ENDED && event->status == 0)
+                        return 2;
+                if (event->generation == generation && event->what == CANCEL_TOLD)
+                        return 2;
+                if (event->what != CANCEL_BEGUN && event->what != FORGET_BEGUN)
+                        continue;
+                const struct event *told = answer(judge, event);
+                bool is_gone = event->what == FORGET_BEGUN ? !told || told->status != -ENOENT : !is_known(told);
+                if (is_gone && effect_end(judge, event, told) >= begun->at)
+                        certainty = 1;
+        }
+        return certainty;
+}
+
+static inline void
+check_set(struct judge *judge, const struct event *begun)
+{
+        const struct event *told = answer(judge, begun);
+
+        judge->history->sets++;
+        judge->history->unknown += !is_known(told);
+        if (!told || told->status)
+                return;
+        int certainty = is_explained(judge, begun, told->generation);
+        if (certainty == 0)
+                blame(judge, "lost", begun);
+        judge->history->doubtful += certainty == 1;
+        for (const struct event *other = judge->first; other < judge->end; other++)
+                if (other->what == SET_TOLD && other->status == 0 && other->at < begun->at &&
+                    other->generation >= told->generation)
+                        blame(judge, "order", told);
+}
+
+/* What was put back succeeds, or something else happens to it. */
+static inline void
+check_back(struct judge *judge, const struct event *begun)
+{
+        const struct event *told = answer(judge, begun);
+
+        if (!told || told->status)
+                return;
+        for (const struct event *event = judge->first; event < judge->end; event++) {
+                if (event->at >= begun->at &&
+                    ((event->what == RUN_ENDED && event->status == 0) || (event->what == CANCEL_TOLD && event->generation)))
+                        return;
+                bool is_other = event != begun && event->what >= 'a' && event->what != MOVE_BEGUN;
+                const struct event *other = is_other ? answer(judge, event) : NULL;
+                if (is_other && may_have_changed(event, other) && effect_end(judge, event, other) >= begun->at)
+                        return;
+        }
+        blame(judge, "lost", begun);
+}
+
+/* -- cancels and looks -- */
+
+/* The set that was the last one before an operation, that has a due time far away, and beside which nothing has happened. */
+static inline const struct event *
+set_that_stands(const struct judge *judge, const struct event *begun, const struct event *told)
+{
+        const struct event *set = NULL, *is_set = NULL;
+
+        for (const struct event *event = judge->first; event < begun; event++) {
+                const struct event *of = event->what == SET_BEGUN && event->span >= FAR ? answer(judge, event) : NULL;
+
+                if (of && of->status == 0 && of->at < begun->at && told->at < event->at + event->span) {
+                        set = event;
+                        is_set = of;
+                }
+        }
+        for (const struct event *event = judge->first; set && event < judge->end && event->at <= told->at; event++) {
+                if (event == set || event == begun || event->what < 'a')
+                        continue;
+                const struct event *of = answer(judge, event);
+                if (may_have_changed(event, of) && effect_end(judge, event, of) >= set->at)
+                        return NULL;
+        }
+        return is_set;
+}
+
+static inline void
+check_cancel(struct judge *judge, const struct event *begun)
+{
+        const struct event *told = answer(judge, begun);
+
+        judge->history->unknown += !is_known(told);
+        if (!told || told->status)
+                return;
+        if (!told->generation && set_that_stands(judge, begun, told))
+                blame(judge, "kept", told);
+        if (!told->generation)
+                return;
+        judge->history->cancels++;
+        for (const struct event *event = judge->first; event < judge->end; event++)
+                if (event->generation == told->generation && event != told &&
+                    (event->what == RUN_BEGUN || event->what == CANCEL_TOLD))
+                        blame(judge, "cancelled", event);
+}
+
+static inline void
+check_look(struct judge *judge, const struct event *begun)
+{
+        const struct event *told = answer(judge, begun), *set;
+
+        if (!is_known(told) || (set = set_that_stands(judge, begun, told)) == NULL)
+                return;
+        if (told->status || told->generation != set->generation)
+                blame(judge, "kept", told);
+}
+
+/* -- handlers -- */
+
+/* The due time of a generation is not before this; INT64_MIN: it is not known. */
+static inline int64_t
+earliest(const struct judge *judge, const struct event *set, uint64_t generation)
+{
+        int64_t bound = set->at + set->span, last = answer(judge, set)->at;
+
+        for (const struct event *event = judge->first; event < judge->end; event++) {
+                if (event->what != MOVE_BEGUN)
+                        continue;
+                const struct event *told = answer(judge, event);
+                if (is_known(told) && (told->status || told->generation != generation))
+                        continue;
+                if (!is_known(told) && effect_end(judge, event, told) < set->at)
+                        continue;
+                if (!is_known(told) || event->at <= last)
+                        return INT64_MIN;
+                bound = event->attempt ? event->at + event->span : bound + event->span;
+                last = told->at;
+        }
+        return bound;
+}
+
+static inline void
+check_begin(struct judge *judge, const struct event *run)
+{
+        const struct event *told;
+
+        judge->history->runs++;
+        judge->history->repeats += run->attempt > 1;
+        if (run->token <= run->generation)
+                blame(judge, "order", run);
+        if (run->attempt < 1 || (life_of(judge, run->process).limit && run->attempt > life_of(judge, run->process).limit))
+                blame(judge, "attempt", run);
+        for (const struct event *event = judge->first; run->name < SCHEDULES && event < judge->end; event++) {
+                if (event->what != SET_BEGUN && event->what != MOVE_BEGUN)
+                        continue;
+                if ((told = answer(judge, event)) == NULL || told->status)
+                        continue;
+                if (event->what == SET_BEGUN && told->generation == run->generation &&
+                    run->at + TOLERANCE < earliest(judge, event, run->generation))
+                        blame(judge, "early", run);
+                if (event->what == SET_BEGUN && told->generation > run->generation && told->at + judge->slack < run->at &&
+                    is_connected(judge, run->process, told->at, run->at))
+                        blame(judge, "replaced", run);
+                if (event->what == MOVE_BEGUN && told->generation == run->generation && event->at > run->at)
+                        blame(judge, "moved", told);
+        }
+}
+
+/* Two handlers of one generation; `before` has the smaller token. */
+static inline void
+check_pair(struct judge *judge, const struct handler *before, const struct handler *behind)
+{
+        const struct event *run = before->begun, *next = behind->begun;
+        int64_t slack = judge->slack;
+
+        if (run->token == next->token)
+                blame(judge, "token", next);
+        if (run->attempt >= next->attempt)
+                blame(judge, "attempt", next);
+        if (next->at < run->at && is_calm(judge, run->process, next->at - slack, run->at))
+                blame(judge, "overlap", run); /* its claim is older */
+        int64_t end = before->ended ? before->ended->at : NEVER;
+        if (run->at <= next->at && end > next->at + slack &&
+            is_calm(judge, run->process, run->at - judge->history->lease, next->at + slack))
+                blame(judge, "overlap", next);
+        if (before->ended && before->ended->status == 0 && next->at > end &&
+            is_connected(judge, run->process, run->at - judge->history->lease, end + slack))
+                blame(judge, "twice", next);
+}
+
+/* The handlers of a name, in the order of their generations and tokens.  Result: how many. */
+static inline size_t
+find_handlers(const struct judge *judge, struct handler **handlers)
+{
+        size_t count = 0;
+
+        *handlers = malloc((size_t)(judge->end - judge->first) * sizeof **handlers);
+        if (!*handlers)
+                abort();
+        for (const struct event *event = judge->first; event < judge->end; event++)
+                if (event->what == RUN_BEGUN)
+                        (*handlers)[count++] = (struct handler){event, answer(judge, event)};
+        qsort(*handlers, count, sizeof **handlers, order_by_token);
+        return count;
+}
+
+static inline void
+check_handlers(struct judge *judge, const struct handler *handlers, size_t count)
+{
+        for (size_t i = 0; i < count; i++) {
+                const struct event *run = handlers[i].begun;
+
+                check_begin(judge, run);
+                for (size_t j = i + 1; j < count && handlers[j].begun->generation == run->generation; j++)
+                        check_pair(judge, &handlers[i], &handlers[j]);
+                if (i + 1 < count && handlers[i + 1].begun->token < run->token)
+                        blame(judge, "order", handlers[i + 1].begun);
+        }
+}
+
+/* -- schedules -- */
+
+/* Handlers in the order of their generations: due times grow, and each one that is over has succeeded. */
+static inline void
+check_schedule(struct judge *judge, const struct handler *handlers, size_t count)
+{
+        const struct event *first = NULL, *last = NULL;
+        size_t i = 0;
+
+        for (const struct event *event = judge->first; event < judge->end; event++) {
+                first = event->what == SCHEDULED ? event : first;
+                last = event->what == NEXT_DUE ? event : last;
+        }
+        if (!first || !last)
+                return;
+        for (int64_t due = first->span; due < last->span; due += MINUTE) {
+                size_t begin = i;
+                bool has_succeeded = false;
+
+                while (i < count && handlers[i].begun->span == due) {
+                        if (handlers[i].begun->generation != handlers[begin].begun->generation)
+                                blame(judge, "fires", handlers[i].begun); /* twice */
+                        has_succeeded = has_succeeded || (handlers[i].ended && handlers[i].ended->status == 0);
+                        i++;
+                }
+                if (!has_succeeded)
+                        blame(judge, "fires", i < count ? handlers[i].begun : last); /* never, or out of order */
+                judge->history->firings += has_succeeded;
+        }
+        if (i < count)
+                blame(judge, "fires", handlers[i].begun);
+}
+
+/* -- all -- */
+
+static inline void
+check_name(struct judge *judge)
+{
+        struct handler *handlers;
+        size_t count = find_handlers(judge, &handlers);
+
+        for (const struct event *event = judge->first; event < judge->end; event++) {
+                switch (event->what) {
+                case SET_BEGUN: check_set(judge, event); break;
+                case BACK_BEGUN: check_back(judge, event); break;
+                case CANCEL_BEGUN: check_cancel(judge, event); break;
+                case GET_BEGUN: check_look(judge, event); break;
+                case DEAD_SEEN:
+                        if (event->attempt < life_of(judge, event->process).limit)
+                                blame(judge, "dead", event);
+                        break;
+                default: break;
+                }
+        }
+        check_handlers(judge, handlers, count);
+        if (judge->first->name >= SCHEDULES)
+                check_schedule(judge, handlers, count);
+        free(handlers);
+}
+
+static inline void
+check_tokens(struct judge *judge)
+{
+        const struct history *history = judge->history;
+        uint64_t *tokens = malloc((history->count + 1) * sizeof *tokens);
+        size_t count = 0;
+
+        if (!tokens)
+                abort();
+        for (size_t i = 0; i < history->count; i++)
+                if (history->events[i].what == RUN_BEGUN)
+                        tokens[count++] = history->events[i].token;
+        qsort(tokens, count, sizeof *tokens, order_numbers);
+        for (size_t i = 1; i < count; i++)
+                if (tokens[i] == tokens[i - 1])
+                        for (size_t j = 0; j < history->count; j++)
+                                if (history->events[j].what == RUN_BEGUN && history->events[j].token == tokens[i]) {
+                                        judge->first = judge->end = NULL;
+                                        blame(judge, "token", &history->events[j]);
+                                        break;
+                                }
+        free(tokens);
+}
+
+static inline void
+note_processes(struct judge *judge)
+{
+        struct history *history = judge->history;
+
+        for (size_t i = 0; i < history->count; i++) {
+                const struct event *event = &history->events[i];
+
+                if (event->what == STARTED || event->what == KILLED)
+                        note_life(judge, event);
+                if (event->what == STOPPED)
+                        add_span(&judge->stops, event->process, event->at, event->span);
+                if (event->what == DISTURBED)
+                        add_span(&judge->disturbances, event->status, event->at, event->span);
+                history->kills += event->what == KILLED;
+                history->stops += event->what == STOPPED && event->operation == 0;
+                history->disturbances += event->what == DISTURBED;
+        }
+}
+
+/* Judges a history behind which all timers were delivered.  Result: how often a promise was broken. */
+static inline unsigned
+history_check(struct history *history)
+{
+        struct judge judge = {.history = history, .slack = history->lease / 4};
+
+        if (history->count)
+                qsort(history->events, history->count, sizeof *history->events, order_by_name);
+        note_processes(&judge);
+        for (size_t i = 0, j; i < history->count; i = j) {
+                for (j = i; j < history->count && history->events[j].name == history->events[i].name; j++) {
+                }
+                judge.first = history->events + i;
+                judge.end = history->events + j;
+                if (judge.first->name >= 0)
+                        check_name(&judge);
+        }
+        check_tokens(&judge);
+        free(judge.lives);
+        free(judge.stops.list);
+        free(judge.disturbances.list);
+        return history->violations;
+}
+
+#endif
