@@ -38,7 +38,7 @@ sqlite_keeps_the_promises(void)
         torment_nodes(&sqlite_engine);
 }
 
-#ifdef WEIR_TEST_PQ
+#ifdef WEIR_HAS_PQ
 static void
 postgresql_keeps_the_promises(void)
 {
@@ -46,7 +46,7 @@ postgresql_keeps_the_promises(void)
 }
 #endif
 
-#ifdef WEIR_TEST_REDIS
+#ifdef DURABLE_HAS_REDIS
 static void
 redis_keeps_the_promises(void)
 {
@@ -59,10 +59,10 @@ main(int argc, char **argv)
 {
         static const struct weir_test tests[] = {
                 WEIR_TEST(sqlite_keeps_the_promises),
-#ifdef WEIR_TEST_PQ
+#ifdef WEIR_HAS_PQ
                 WEIR_TEST(postgresql_keeps_the_promises),
 #endif
-#ifdef WEIR_TEST_REDIS
+#ifdef DURABLE_HAS_REDIS
                 WEIR_TEST(redis_keeps_the_promises),
 #endif
         };

@@ -38,7 +38,7 @@ struct trouble {
 static struct {
         const struct engine *engine;
         char directory[64], file[100], path[100]; /* of SQLite, and of the history */
-        int port, processes, minutes, fd;
+        int port, processes, minutes, fd, log;
         int64_t lease, base, until;
         const char *shim;   /* a library for the nodes, or NULL */
         int64_t clock_most; /* by how much the clocks of nodes change */
@@ -91,6 +91,7 @@ start_node(struct child *child, int place, const char *mode)
                 if (world.shim)
                         setenv("LD_PRELOAD", world.shim, 1);
                 setenv("WEIR_TEST_CLOCK", clock, 1);
+                dup2(world.log, STDERR_FILENO); /* connections break all the time */
                 execv("/proc/self/exe", arguments);
                 _exit(127);
         }
@@ -144,6 +145,8 @@ run_node(const char *mode)
 static inline void
 begin_world(const struct engine *engine, int64_t lease)
 {
+        char log[100];
+
         memset(&world, 0, sizeof world);
         world.engine = engine;
         world.lease = lease;
@@ -154,6 +157,8 @@ begin_world(const struct engine *engine, int64_t lease)
         snprintf(world.file, sizeof world.file, "%s/timers.db", world.directory);
         snprintf(world.path, sizeof world.path, "%s/history", world.directory);
         world.fd = history_open(world.path);
+        snprintf(log, sizeof log, "%s/log", world.directory);
+        world.log = history_open(log);
         world.base = weir_test_now();
         if (engine->start) {
                 world.port = engine->start();
@@ -171,6 +176,7 @@ end_world(void)
                 world.engine->stop();
         }
         close(world.fd);
+        close(world.log);
         snprintf(command, sizeof command, "rm -rf %s", world.directory);
         if (system(command))
                 perror(command);
@@ -265,6 +271,19 @@ trouble_server(int64_t now)
         server->next = now + WEIR_SEC(3) + chance_below(WEIR_SEC(5));
 }
 
+/* A node has ended by itself. */
+static inline void
+fail_node(const siginfo_t *info)
+{
+        char command[120];
+
+        CU_FAIL("a node has ended by itself");
+        fprintf(stderr, "a node has ended with %d, %d; the last words of all:\n", info->si_code, info->si_status);
+        snprintf(command, sizeof command, "tail -20 %s/log >&2", world.directory);
+        if (system(command))
+                perror(command);
+}
+
 /* Each node lives for `most` at most, and then another one takes its place.  Each third one is stopped for two leases or so. */
 static inline void
 trouble_node(int place, int64_t most, int64_t stop, int64_t now)
@@ -282,7 +301,8 @@ trouble_node(int place, int64_t most, int64_t stop, int64_t now)
         }
         siginfo_t info = {.si_pid = 0};
         if (child->pid && waitid(P_PID, (id_t)child->pid, &info, WEXITED | WNOHANG | WNOWAIT) == 0 && info.si_pid) {
-                CU_ASSERT(child->killed && info.si_code == CLD_EXITED && info.si_status == 0);
+                if (!child->killed || info.si_code != CLD_EXITED || info.si_status)
+                        fail_node(&info);
                 child->killed = child->killed ? child->killed : now;
                 reap_node(child);
         }

@@ -7,7 +7,7 @@
 
 static const struct engine sqlite_engine = {.name = "sqlite"};
 
-#ifdef WEIR_TEST_PQ
+#ifdef WEIR_HAS_PQ
 #define SERVER_FSYNC       "fsync=on"
 #define SERVER_CONNECTIONS "max_connections=200"
 #include "test/addon/pq_server.h"
@@ -54,7 +54,7 @@ static const struct engine postgresql_engine = {
 };
 #endif
 
-#ifdef WEIR_TEST_REDIS
+#ifdef DURABLE_HAS_REDIS
 #define free_port redis_free_port /* each header has one */
 #include "test/addon/redis_server.h"
 #undef free_port

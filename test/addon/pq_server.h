@@ -28,6 +28,12 @@
 
 #include <weir/pq.h>
 
+/* A suite may define them before it includes this. */
+#ifndef SERVER_FSYNC
+#define SERVER_FSYNC       "fsync=off"
+#define SERVER_CONNECTIONS "max_connections=40"
+#endif
+
 static struct {
         char programs[PATH_MAX - 64]; /* where initdb and postgres are */
         char directory[64];
@@ -88,9 +94,9 @@ start_postgres(void)
                                    "-c",
                                    "listen_addresses=127.0.0.1",
                                    "-c",
-                                   "fsync=off",
+                                   SERVER_FSYNC,
                                    "-c",
-                                   "max_connections=40",
+                                   SERVER_CONNECTIONS,
                                    "-c",
                                    "shared_buffers=4MB",
                                    "-c",
