@@ -504,11 +504,6 @@ end_all(void)
 static inline void
 become_node(char **arguments, unsigned attempts)
 {
-        sigset_t end;
-
-        sigemptyset(&end);
-        sigaddset(&end, SIGTERM);
-        sigprocmask(SIG_BLOCK, &end, NULL);
         signal(SIGPIPE, SIG_IGN);
         node.url = arguments[2];
         node.history = history_open(arguments[3]);

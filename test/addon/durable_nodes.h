@@ -69,6 +69,7 @@ static inline void
 start_node(struct child *child, int place, const char *mode)
 {
         char url[200], process[20], seed[30], lease[30], base[30], clock[120];
+        sigset_t end;
         char *const arguments[] = {"node", "node", url, world.path, process, seed, lease, base, (char *)mode, NULL};
 
         *child = (struct child){
@@ -88,6 +89,9 @@ start_node(struct child *child, int place, const char *mode)
         child->pid = fork();
         if (child->pid == 0) {
                 prctl(PR_SET_PDEATHSIG, SIGKILL);
+                sigemptyset(&end);
+                sigaddset(&end, SIGTERM); /* it waits for that */
+                sigprocmask(SIG_BLOCK, &end, NULL);
                 if (world.shim)
                         setenv("LD_PRELOAD", world.shim, 1);
                 setenv("WEIR_TEST_CLOCK", clock, 1);
