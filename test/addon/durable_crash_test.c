@@ -112,17 +112,17 @@ has_ended(const struct child *child)
         return waitid(P_PID, (id_t)child->pid, &info, WEXITED | WNOHANG | WNOWAIT) == 0 && info.si_pid;
 }
 
-/* A node lives for 60 ms at most, or until one of its syncs. */
+/* A node lives for 50 ms at most, or until one of its syncs. */
 static void
 let_one_live(bool has_power_cuts)
 {
         struct child *child = &world.children[0];
-        int64_t began = weir_test_now(), life = chance_below(WEIR_MSEC(60));
+        int64_t began = weir_test_now(), life = chance_below(WEIR_MSEC(50));
         char sync[20] = "0";
 
         if (has_power_cuts && chance_below(2)) {
                 snprintf(sync, sizeof sync, "%d", 1 + (int)chance_below(30));
-                life = WEIR_MSEC(200);
+                life = WEIR_MSEC(100);
         }
         setenv("WEIR_TEST_POWER_CUT", sync, 1);
         start_node(child, 0, "busy");
