@@ -29,8 +29,8 @@
 
 #include "test/addon/durable_history.h"
 
-#define LOOPS           4
-#define PAUSE           WEIR_MSEC(12) /* of a loop, at most */
+#define LOOPS           8
+#define PAUSE           WEIR_MSEC(24) /* of a loop, at most */
 #define NAMES_A_SECOND  250
 #define NAMES_AT_A_TIME 160
 #define FAR_AWAY        WEIR_SEC(3600)

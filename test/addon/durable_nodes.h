@@ -205,8 +205,9 @@ set_clock(int place, int64_t shift)
 static inline void
 disturb(int place, struct trouble *trouble, int64_t now)
 {
-        static const enum proxy_order orders[] = {PROXY_DELAY, PROXY_STALL, PROXY_SWALLOW, PROXY_REFUSE, PROXY_PASS};
-        enum proxy_order order = orders[chance_below(5)];
+        static const enum proxy_order orders[] = {PROXY_DELAY,   PROXY_STALL,  PROXY_SWALLOW,
+                                                  PROXY_SWALLOW, PROXY_REFUSE, PROXY_PASS};
+        enum proxy_order order = orders[chance_below(6)];
 
         proxy_order(place, order);
         if (order == PROXY_PASS || order == PROXY_REFUSE)
