@@ -5,7 +5,8 @@
  *
  *     listener:  NEW --LISTEN is sent--> ASKED --the server has executed it--> ACTIVE
  *                 ^                        |                                     |
- *                 '--the link breaks-------'-------------------------------------'
+ *                 |--the link breaks-------'-------------------------------------'
+ *                 '--the link breaks--REFUSED <--the server has not executed it: the log says why
  *
  * Threads: any.
  * Locks:   the pool's guards the listeners.  Events are sent under it, so none comes after weir_pq_unlisten. */
@@ -16,10 +17,14 @@
 #include <string.h>
 #include <unistd.h>
 
+#include <weir/log.h>
+
 #define FIRST_PAUSE WEIR_MSEC(20)
 #define LAST_PAUSE  WEIR_SEC(5)
 
-enum state { STATE_NEW = 0, STATE_ASKED, STATE_ACTIVE };
+#define NAME_MAX_BYTES 63 /* the server cuts longer ones, and notifies the shorter name: NAMEDATALEN */
+
+enum state { STATE_NEW = 0, STATE_ASKED, STATE_ACTIVE, STATE_REFUSED };
 
 struct weir_pq_listener {
         /* Constant. */
@@ -162,14 +167,19 @@ on_listening(weir_task *query, void *context)
 {
         struct weir_pq_listener *listener = context;
         weir_pq *pool = listener->pool;
+        bool is_refused = *weir_pq_sqlstate(query) && weir_task_status(query) != -ECONNRESET; /* by a server that goes on */
 
         pthread_mutex_lock(&pool->lock);
         if (!listener->is_over && listener->state == STATE_ASKED) {
-                listener->state = weir_task_status(query) == 0 ? STATE_ACTIVE : STATE_NEW;
+                listener->state = weir_task_status(query) == 0 ? STATE_ACTIVE : is_refused ? STATE_REFUSED : STATE_NEW;
                 if (listener->state == STATE_ACTIVE)
                         tell(listener, NULL, 0);
         }
+        is_refused = listener->state == STATE_REFUSED && !listener->is_over;
         pthread_mutex_unlock(&pool->lock);
+        if (is_refused)
+                weir_log_write(WEIR_LOG_WARNING, "pool %s: nobody listens to \"%s\" until the connection is made anew: %s",
+                               pool->name, listener->name, weir_pq_problem(query));
 }
 
 /* Another one may have begun to listen to that name while UNLISTEN was on its way: it listens anew. */
@@ -365,6 +375,7 @@ weir_pq_listen(weir_pq *pool, const char *name, weir_channel *channel)
         int fault = !pool                                               ? ENOMEM
                     : !name || !*name || !channel || pool->pool != pool ? EINVAL
                     : pool->pid != getpid()                             ? ECHILD
+                    : strlen(name) > NAME_MAX_BYTES                     ? ENAMETOOLONG
                                                                         : 0;
         weir_pq_listener *listener = fault ? NULL : make(pool, name, channel);
 

@@ -382,9 +382,12 @@ WEIR_API weir_channel *weir_pq_events_new(size_t capacity);
  *     weir_channel *events = weir_pq_events_new(1000);
  *     weir_pq_listener *listener = weir_pq_listen(pool, "orders", events);
  *
+ * If the server refuses to listen, the log says why, and it is asked again when the connection was made anew.
+ *
  * Owner:   the caller, until weir_pq_unlisten.  It has references to the pool and the channel.
- * Result:  NULL with errno EINVAL: a NULL or empty name, a NULL channel, or the handle of a transaction; EPIPE: the pool is
- *          closed; ENOMEM, also for a NULL pool; ECHILD in a forked child.
+ * Result:  NULL with errno EINVAL: a NULL or empty name, a NULL channel, or the handle of a transaction;
+ *          ENAMETOOLONG: a name of more than 63 bytes, which the server would cut; EPIPE: the pool is closed;
+ *          ENOMEM, also for a NULL pool; ECHILD in a forked child.
  * Threads: any.  Never blocks. */
 WEIR_API weir_pq_listener *weir_pq_listen(weir_pq *pool, const char *name, weir_channel *channel);
 

@@ -246,6 +246,76 @@ bad_input_is_answered(void)
         weir_test_end();
 }
 
+/* -- names that are odd -- */
+
+static _Atomic unsigned warnings;
+
+static void
+count_warnings(enum weir_log_level level, const char *message, void *context)
+{
+        (void)context;
+        warnings += level == WEIR_LOG_WARNING && strstr(message, "invalid byte sequence");
+}
+
+static void
+the_server_would_cut_a_long_name(void)
+{
+        char name[65] = "";
+
+        weir_test_begin_real(1);
+        weir_pq *pool = server_pool(1, 0, false);
+        weir_channel *events = weir_pq_events_new(10);
+        memset(name, 'n', 64);
+        CU_ASSERT_PTR_NULL(weir_pq_listen(pool, name, events));
+        CU_ASSERT_EQUAL(errno, ENAMETOOLONG);
+        name[63] = '\0';
+        weir_pq_listener *listener = weir_pq_listen(pool, name, events);
+        weir_pq_event_free(take(events)); /* it listens */
+        char notify[80];
+        snprintf(notify, sizeof notify, "NOTIFY %s, 'long'", name);
+        server_ask(notify);
+        weir_pq_event *event = take(events);
+        CU_ASSERT_STRING_EQUAL(weir_pq_event_payload(event), "long");
+        weir_pq_event_free(event);
+        weir_pq_unlisten(listener);
+        weir_channel_unref(events);
+        weir_pq_unref(pool);
+        weir_test_end();
+}
+
+/* The server is asked once for each connection, and the log has its words. */
+static void
+a_name_that_the_server_refuses_is_in_the_log(void)
+{
+        warnings = 0;
+        weir_test_begin_real(2);
+        weir_log_set(count_warnings, NULL);
+        weir_pq *pool = server_pool(1, 0, false);
+        weir_channel *events = weir_pq_events_new(10);
+        weir_pq_listener *refused = weir_pq_listen(pool, "\xff", events), *other = weir_pq_listen(pool, "other", events);
+        CU_ASSERT_STRING_EQUAL(next(events), "other=+");
+        WEIR_TEST_EVENTUALLY(warnings == 1);
+        for (int i = 0; i < 3; i++) {
+                weir_waitgroup *group = weir_waitgroup_new();
+
+                for (int j = 0; j < 10; j++)
+                        weir_task_start_waited(weir_pq_query_new(pool, "SELECT 1", NULL, NULL), group);
+                weir_waitgroup_wait(group, WEIR_FOREVER);
+                weir_waitgroup_free(group);
+        }
+        CU_ASSERT_EQUAL(server_stats(pool).queries, 32);
+        CU_ASSERT_EQUAL(warnings, 1);
+        end_backends();
+        CU_ASSERT_STRING_EQUAL(next(events), "other=+!");
+        WEIR_TEST_EVENTUALLY(warnings == 2);
+        weir_pq_unlisten(refused);
+        weir_pq_unlisten(other);
+        weir_channel_unref(events);
+        weir_pq_unref(pool);
+        weir_log_set(NULL, NULL);
+        weir_test_end();
+}
+
 int
 main(void)
 {
@@ -258,6 +328,8 @@ main(void)
                 WEIR_TEST(many_notifications_come_in_order),
                 WEIR_TEST(listeners_come_and_go),
                 WEIR_TEST(bad_input_is_answered),
+                WEIR_TEST(the_server_would_cut_a_long_name),
+                WEIR_TEST(a_name_that_the_server_refuses_is_in_the_log),
         };
 
         return server_main("pq_listen", tests, sizeof tests / sizeof *tests);
