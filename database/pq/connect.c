@@ -275,7 +275,7 @@ on_notice(void *context, const char *text)
         struct weir__pq_link *link = context;
 
         if (link->after)
-                weir__pq_after_say(link->after, "%.7s: pool %s: %s", text, link->pool->name, text);
+                weir__pq_after_say(link->after, "%.*s: pool %s: %s", (int)strcspn(text, ":"), text, link->pool->name, text);
 }
 
 static void

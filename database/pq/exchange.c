@@ -395,11 +395,37 @@ weir__pq_link_go_on(struct weir__pq_link *link, struct weir__pq_after *after)
         weir__pq_link_wait(link, after);
 }
 
+/* libpq adds to its text: that of the last statement that has failed stands before the reason why the connection broke. */
+struct former {
+        char begin[64];
+        size_t size;
+};
+
+static struct former
+former_of(PGconn *connection)
+{
+        const char *text = PQerrorMessage(connection);
+        struct former former = {.size = strlen(text)};
+
+        memcpy(former.begin, text, former.size < sizeof former.begin ? former.size : sizeof former.begin);
+        return former;
+}
+
+static const char *
+problem_behind(PGconn *connection, const struct former *former)
+{
+        const char *text = PQerrorMessage(connection);
+        size_t compared = former->size < sizeof former->begin ? former->size : sizeof former->begin;
+
+        return strlen(text) > former->size && strncmp(text, former->begin, compared) == 0 ? text + former->size : text;
+}
+
 void
 weir__pq_link_work(struct weir__pq_link *link, struct weir__pq_after *after)
 {
         if (link->pause && link->copy != WEIR__PQ_COPY_IN)
                 return;
+        const struct former former = former_of(link->connection);
         if (link->copy == WEIR__PQ_COPY_IN)
                 weir__pq_stream_look(link);
         bool is_there = consume(link->connection);
@@ -407,6 +433,6 @@ weir__pq_link_work(struct weir__pq_link *link, struct weir__pq_after *after)
         weir__pq_link_receive(link, after);
         weir__pq_hear(link);
         if (link->state == WEIR__PQ_READY && !link->pause && (!is_there || PQstatus(link->connection) == CONNECTION_BAD))
-                weir__pq_link_fail(link, -ECONNRESET, PQerrorMessage(link->connection), after);
+                weir__pq_link_fail(link, -ECONNRESET, problem_behind(link->connection, &former), after);
         weir__pq_link_wait(link, after);
 }

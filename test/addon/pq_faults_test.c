@@ -408,6 +408,32 @@ a_child_leaves_the_connections_alone(void)
         weir_test_end();
 }
 
+static _Atomic unsigned notices, breaks;
+
+static void
+count_messages(enum weir_log_level level, const char *message, void *context)
+{
+        (void)level, (void)context;
+        notices += strncmp(message, "FATAL: pool test: FATAL:  terminating", 37) == 0;
+        breaks += strstr(message, "a connection broke: server closed the connection") != NULL;
+}
+
+/* libpq adds to the text of the last failure. */
+static void
+the_log_says_why_a_connection_broke_and_not_what_failed_before(void)
+{
+        notices = breaks = 0;
+        begin(1);
+        weir_log_set(count_messages, NULL);
+        weir_pq *pool = server_pool(1, 0, false);
+        CU_ASSERT_EQUAL(weir_task_run(weir_pq_query_new(pool, "SELECT 1/0", NULL, NULL)), -EINVAL);
+        server_ask("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'pq_faults_test'");
+        WEIR_TEST_EVENTUALLY(notices == 1 && breaks == 1);
+        weir_log_set(NULL, NULL);
+        weir_pq_unref(pool);
+        weir_test_end();
+}
+
 int
 main(void)
 {
@@ -418,6 +444,7 @@ main(void)
                 WEIR_TEST(nonsense_ends_the_connection),
                 WEIR_TEST(a_server_that_falls_silent_loses_its_connection),
                 WEIR_TEST(a_backend_that_ends_while_idle_harms_nobody),
+                WEIR_TEST(the_log_says_why_a_connection_broke_and_not_what_failed_before),
                 WEIR_TEST(a_backend_that_ends_within_a_query_is_told),
                 WEIR_TEST(a_server_may_be_killed_under_load),
                 WEIR_TEST(and_with_a_pipeline),
