@@ -16,6 +16,13 @@
 #define LOOK_MOST   256
 #define AFTER_ERROR WEIR_SEC(1)
 
+/* The next tick is a regular one.  The lock is held. */
+static void
+expect_regular(weir_durable *store)
+{
+        store->alarm_at = weir__durable_add(weir_now(), store->config.look);
+}
+
 static void
 on_alarm(weir_task *ticker, void *context)
 {
@@ -24,7 +31,7 @@ on_alarm(weir_task *ticker, void *context)
         if (!weir_ticker_is_tick(ticker))
                 return;
         pthread_mutex_lock(&store->lock);
-        store->alarm_at = WEIR_FOREVER;
+        expect_regular(store);
         pthread_mutex_unlock(&store->lock);
         weir__durable_look(store);
 }
@@ -47,7 +54,7 @@ start_alarm(weir_durable *store)
         weir__durable_ref(store);
         pthread_mutex_lock(&store->lock);
         store->alarm = weir_timer_id_of(ticker);
-        store->alarm_at = WEIR_FOREVER;
+        expect_regular(store);
         pthread_mutex_unlock(&store->lock);
         return store->alarm ? weir_task_start(ticker) : (weir_task_dismiss(ticker), -ENOMEM);
 }

@@ -257,11 +257,18 @@ weir_durable_get_new(weir_durable *store, const char *name, weir_task_fn *done, 
         return make_named(store, WEIR__DURABLE_GET, name, done, context);
 }
 
+/* Result: 0; -EINVAL; -ENAMETOOLONG: no name can begin with it. */
+static int
+fault_of_prefix(const char *prefix)
+{
+        return !prefix ? -EINVAL : strlen(prefix) > WEIR_DURABLE_NAME_MAX ? -ENAMETOOLONG : 0;
+}
+
 static weir_task *
 make_list(weir_durable *store, const char *prefix, const char *behind, size_t most, bool only_dead, weir_task_fn *done,
           void *context)
 {
-        bool is_wrong = !prefix || most < 1 || most > 10000;
+        int fault = most < 1 || most > 10000 ? -EINVAL : fault_of_prefix(prefix);
         struct weir__durable_op *op = weir__durable_op_new(WEIR__DURABLE_LIST,
                                                            &(struct weir__durable_texts){.prefix = prefix, .behind = behind});
 
@@ -269,7 +276,7 @@ make_list(weir_durable *store, const char *prefix, const char *behind, size_t mo
                 op->most = most;
                 op->only_dead = only_dead;
         }
-        return make(store, op, is_wrong ? -EINVAL : 0, done, context);
+        return make(store, op, fault, done, context);
 }
 
 weir_task *
@@ -309,7 +316,7 @@ weir_durable_count_new(weir_durable *store, const char *prefix, weir_task_fn *do
 {
         struct weir__durable_op *op = weir__durable_op_new(WEIR__DURABLE_COUNT, &(struct weir__durable_texts){.prefix = prefix});
 
-        return make(store, op, prefix ? 0 : -EINVAL, done, context);
+        return make(store, op, fault_of_prefix(prefix), done, context);
 }
 
 /* The operation of a task that has succeeded, of that kind; NULL: another one. */

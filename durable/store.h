@@ -52,7 +52,7 @@ struct weir_durable {
         /* Guarded by `lock`: the alarm for the next look, and the one that renews leases. */
         bool has_alarm;
         weir_timer_id alarm; /* a ticker; 0: not yet */
-        weir_nsec alarm_at;  /* to which its next tick was moved, on the clock of weir_now; WEIR_FOREVER: the regular one */
+        weir_nsec alarm_at;  /* when its next tick comes, at the latest, on the clock of weir_now */
         bool has_renewal;
         weir_timer_id renewal;
 

@@ -336,15 +336,15 @@ end_of_prefix(const char *prefix, char end[WEIR_DURABLE_NAME_MAX + 1])
         return true;
 }
 
-/* Binds the bounds of a prefix to the parameters 1 and 2: name >= ?1, and name < ?2 unless that is NULL. */
-static void
+/* Binds the bounds of a prefix to the parameters 1 and 2: name >= ?1, and name < ?2 unless that is NULL.  Result: 0, or SQLite's
+ * code: without the second bound the statement would find more than was asked for. */
+static int
 bind_prefix(sqlite3_stmt *statement, const char *prefix)
 {
         char end[WEIR_DURABLE_NAME_MAX + 1];
 
         bind_text(statement, 1, prefix);
-        if (end_of_prefix(prefix, end))
-                sqlite3_bind_text(statement, 2, end, -1, SQLITE_TRANSIENT);
+        return end_of_prefix(prefix, end) ? sqlite3_bind_text(statement, 2, end, -1, SQLITE_TRANSIENT) : 0;
 }
 
 /* Adds the rows of a topic that are among the first. */
@@ -409,9 +409,8 @@ list(const struct weir__durable_sqlite_run *run, struct weir__durable_op *op)
                                      : "SELECT " COLUMNS " FROM weir_durable WHERE name >= ?1 AND (?2 IS NULL OR name < ?2)"
                                        " AND name > ?3 ORDER BY name LIMIT ?4");
 
-        if (!statement)
+        if (!statement || bind_prefix(statement, op->prefix))
                 return failure(run);
-        bind_prefix(statement, op->prefix);
         bind_text(statement, 3, op->behind);
         sqlite3_bind_int64(statement, 4, (int64_t)op->most);
         return add_rows(run, statement, op);
@@ -424,10 +423,9 @@ count(const struct weir__durable_sqlite_run *run, struct weir__durable_op *op)
                                                " AND (?2 IS NULL OR name < ?2) GROUP BY state");
         int code;
 
-        if (!statement)
+        if (!statement || bind_prefix(statement, op->prefix))
                 return failure(run);
         memset(op->counts, 0, sizeof op->counts);
-        bind_prefix(statement, op->prefix);
         while ((code = sqlite3_step(statement)) == SQLITE_ROW)
                 if (sqlite3_column_int(statement, 0) >= 0 && sqlite3_column_int(statement, 0) <= WEIR_DURABLE_DEAD)
                         op->counts[sqlite3_column_int(statement, 0)] = (uint64_t)sqlite3_column_int64(statement, 1);

@@ -214,7 +214,8 @@ struct weir_durable_info {
  *
  * Owner:   the caller, until the task is consumed.
  * Result:  as for weir_durable_set_new; weir_durable_get_new: -ENOENT: there is no such timer;
- *          -EINVAL: a NULL prefix, or a `most` of 0 or above 10,000.
+ *          -EINVAL: a NULL prefix, or a `most` of 0 or above 10,000; -ENAMETOOLONG: no name can begin with
+ *          such a prefix.
  * Threads: any. */
 WEIR_API weir_task *weir_durable_get_new(weir_durable *store, const char *name, weir_task_fn *done, void *context);
 WEIR_API weir_task *weir_durable_list_new(weir_durable *store, const char *prefix, const char *behind, size_t most,

@@ -453,6 +453,12 @@ what_is_wrong_is_told(void)
         CU_ASSERT(set(store, "", 0, "x") == -EINVAL);
         CU_ASSERT(set(store, large, 0, "x") == -ENAMETOOLONG);
         CU_ASSERT(set(NULL, "a", 0, "x") == -ENOMEM);
+        CU_ASSERT(set(store, "y", WEIR_FOREVER, "x") == 0); /* behind the prefix that is too long */
+        CU_ASSERT(weir_task_run(weir_durable_list_new(store, large, NULL, 9, look, NULL)) == -ENAMETOOLONG);
+        CU_ASSERT_STRING_EQUAL(seen.names, "");
+        CU_ASSERT(weir_task_run(weir_durable_count_new(store, large, look, NULL)) == -ENAMETOOLONG);
+        CU_ASSERT(weir_task_run(weir_durable_list_new(store, large + 1, NULL, 9, look, NULL)) == 0);
+        CU_ASSERT_STRING_EQUAL(seen.names, "");
         CU_ASSERT(weir_task_run(weir_durable_set_new(store, "a", 0, NULL, NULL, 0, look, NULL)) == -EINVAL);
         CU_ASSERT(weir_task_run(weir_durable_set_new(store, "a", 0, "t", NULL, 1, look, NULL)) == -EINVAL);
         CU_ASSERT(weir_task_run(weir_durable_set_new(store, "a", 0, "t", "", WEIR_DURABLE_PAYLOAD_MAX + 1, look, NULL)) ==
@@ -593,6 +599,33 @@ another_node_is_woken_by_an_earlier_timer(void)
         weir_clock_advance(HOUR);
         CU_ASSERT(got.count == 2);
         weir_durable_close(other);
+        end(store);
+}
+
+static uint64_t
+looks_of(weir_durable *store)
+{
+        struct weir_durable_stats stats = WEIR_DURABLE_STATS_DEFAULT;
+
+        CU_ASSERT(weir_durable_stats(store, &stats) == 0);
+        return stats.looks;
+}
+
+/* A set moves the next look, but never to later than it would have been. */
+static void
+a_set_does_not_put_off_the_next_look(void)
+{
+        begin();
+        weir_durable *store = open_store();
+        listen(store);
+        CU_ASSERT(get(store, "a") == -ENOENT); /* the first look is over */
+        weir_clock_advance(WEIR_SEC(9));
+        uint64_t looks = looks_of(store);
+        CU_ASSERT(set(store, "a", WEIR_SEC(9), "x") == 0);
+        weir_clock_advance(WEIR_SEC(1));
+        CU_ASSERT(looks_of(store) > looks);
+        weir_clock_advance(WEIR_SEC(8));
+        CU_ASSERT(got.count == 1);
         end(store);
 }
 
@@ -761,6 +794,7 @@ main(void)
                 WEIR_TEST(a_close_puts_back_what_takes_too_long),
                 WEIR_TEST(a_shutdown_leaves_the_timers_of_its_handlers),
                 WEIR_TEST(another_node_is_woken_by_an_earlier_timer),
+                WEIR_TEST(a_set_does_not_put_off_the_next_look),
                 WEIR_TEST(many_timers_are_shared_and_each_comes_once),
                 WEIR_TEST(a_schedule_comes_at_its_times_once_in_all_nodes),
                 WEIR_TEST(missed_times_are_all_made_up_for),
