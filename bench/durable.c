@@ -312,9 +312,9 @@ static void
 measure(const struct bench_size *size)
 {
         if (is_wanted(size, "sets"))
-                measure_sets(size->quick ? 20000 : 200000);
+                measure_sets(size->quick ? 60000 : 200000);
         if (is_wanted(size, "deliveries"))
-                measure_deliveries(size->quick ? 20000 : 200000);
+                measure_deliveries(size->quick ? 60000 : 200000);
         if (is_wanted(size, "lateness"))
                 measure_lateness(is_redis ? 20000 : 10000, size->quick ? 2 : 10);
         if (is_wanted(size, "idle"))

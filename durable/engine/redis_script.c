@@ -3,7 +3,7 @@
  * Its key is BASE, "{weir-durable}"; all others begin with that, so a cluster keeps them in one slot:
  *
  *   BASE               a hash: the format, and the last number of the sequence, which is a time in microseconds if it can be
- *   BASE:timer:NAME    a hash for each timer: x is its state, in one field because each field costs the server a microsecond; t, p, n,
+ *   BASE:timer:NAME    a hash for each timer: x is its state, in one field, which costs the server less than six; t, p, n,
  *                      e, c, z and m are the topic, payload, node, problem, cron, zone and policy
  *   BASE:ready:TOPIC   a sorted set of what is pending or leased; a member is the instant, as 20 digits, and the name
  *   BASE:names         a sorted set of all names; BASE:leased and BASE:dead have those in that state
@@ -27,7 +27,8 @@ const char weir__durable_redis_script[] =
         "local time = call('TIME')\n"
         "local BIAS, FIRST, LAST = 9223372037, '00000000000145224193', '18446744073854775807'\n"
         "local function text(seconds, nanoseconds)\n"
-        "  return format('%011.0f%09.0f', seconds + BIAS, nanoseconds)\n"
+        "  seconds = seconds + BIAS\n"
+        "  return format('%05d%06d%09d', math.floor(seconds / 1000000), seconds % 1000000, nanoseconds)\n"
         "end\n"
         "local clock = text(tonumber(time[1]), tonumber(time[2]) * 1000)\n"
         "local now = clock\n"
@@ -39,7 +40,7 @@ const char weir__durable_redis_script[] =
         "local sequence, has_given = math.max(tonumber(meta[2] or 0), time[1] * 1000000 + time[2]), false\n"
         "local function number()\n"
         "  sequence, has_given = sequence + 1, true\n"
-        "  return format('%016.0f', sequence)\n"
+        "  return format('%08d%08d', math.floor(sequence / 100000000), sequence % 100000000)\n"
         "end\n"
         /* A sum, which saturates */
         "local function add(a, b)\n"
@@ -249,7 +250,7 @@ const char weir__durable_redis_script[] =
         "    remove_later(ready .. topic, member)\n"
         "    if next then\n"
         "      local x = next[1]\n"
-        "      next[1] = pack('1', lease, x:sub(22, 41), x:sub(42, 57), number(), format('%.0f', tonumber(x:sub(74)) + 1))\n"
+        "      next[1] = pack('1', lease, x:sub(22, 41), x:sub(42, 57), number(), format('%d', tonumber(x:sub(74)) + 1))\n"
         "      next[4] = node\n"
         "      rows[#rows + 1] = next\n"
         "      add_later(ready .. topic, lease .. name)\n"
@@ -290,7 +291,7 @@ const char weir__durable_redis_script[] =
         "  if outcome == 'm' then\n"
         "    x = pack('0', at, at, number(), NONE, '0')\n"
         "  elseif outcome == 'g' then\n"
-        "    x = '0' .. at .. x:sub(22, 73) .. format('%.0f', tonumber(x:sub(74)) - 1)\n"
+        "    x = '0' .. at .. x:sub(22, 73) .. format('%d', tonumber(x:sub(74)) - 1)\n"
         "  else\n"
         "    x = (outcome == 'b' and '2' or '0') .. at .. x:sub(22)\n"
         "  end\n"
