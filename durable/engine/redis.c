@@ -1,7 +1,8 @@
 /* durable/engine/redis.c: timers in Redis.
  *
- * Operations wait in a queue.  A call of the script takes what waits, up to BATCH_MOST timers, and up to CALLS_MOST calls are
- * under way.  So the server works on one while the replies to another are read, and the next operations gather.  Each operation
+ * Operations wait in a queue.  A call of the script takes what waits, up to BATCH_MOST timers.  While it is under way the next
+ * operations gather, because a call costs the server more than an operation.  When MANY wait, another call begins beside it, so
+ * the server works on one while the replies to the other are read.  Each operation
  * of a call succeeds or fails by itself; if no reply comes, all of them fail, and nobody knows whether they have happened.  Calls
  * that change something are therefore never repeated once they are out.
  *
@@ -22,6 +23,7 @@
 
 #define BATCH_MOST 128
 #define CALLS_MOST 2
+#define MANY       64
 #define RING       WEIR__DURABLE_REDIS_BASE ":ring"
 
 struct redis_engine {
@@ -35,7 +37,8 @@ struct redis_engine {
         /* Guarded by `lock`. */
         pthread_mutex_t lock;
         struct weir__durable_op *first, **last;
-        unsigned calls;
+        size_t waiting;                        /* how many */
+        unsigned calls;                        /* that are under way */
         weir_redis_subscription *subscription; /* NULL: no handler yet, or no more */
         bool is_neglected;
 };
@@ -140,6 +143,7 @@ end_each(struct redis_engine *engine, struct weir__durable_op *op, const struct 
                         if (!op->next)
                                 engine->last = &op->next;
                         engine->first = op;
+                        engine->waiting++;
                         pthread_mutex_unlock(&engine->lock);
                 } else {
                         weir__durable_op_end(op, status);
@@ -196,11 +200,13 @@ take_some(struct redis_engine *engine)
         struct weir__durable_op *first = NULL, **end = &engine->first;
 
         pthread_mutex_lock(&engine->lock);
-        if (engine->first && engine->calls < CALLS_MOST) {
+        if (engine->first && (!engine->calls || (engine->calls < CALLS_MOST && engine->waiting >= MANY))) {
                 size_t weight = 0;
 
-                for (; *end && (!weight || weight + weir__durable_redis_weight(*end) <= BATCH_MOST); end = &(*end)->next)
+                for (; *end && (!weight || weight + weir__durable_redis_weight(*end) <= BATCH_MOST); end = &(*end)->next) {
                         weight += weir__durable_redis_weight(*end);
+                        engine->waiting--;
+                }
                 first = engine->first;
                 engine->first = *end;
                 if (!engine->first)
@@ -294,6 +300,7 @@ submit(struct weir__durable_engine *base, struct weir__durable_op *op)
         pthread_mutex_lock(&engine->lock);
         *engine->last = op;
         engine->last = &op->next;
+        engine->waiting++;
         pthread_mutex_unlock(&engine->lock);
         send_waiting(engine);
         weir__durable_unref(store);
