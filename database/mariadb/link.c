@@ -92,7 +92,7 @@ wait_for_socket(my_socket fd, my_bool is_read, int timeout)
 
         if (!link)
                 return poll_until(fd, events, timeout, WEIR_FOREVER);
-        return watch(link, fd) == 0 ? check(fd, poll_until(fd, events, timeout, link->deadline)) : -1;
+        return watch(link, fd) == 0 ? check(fd, poll_until(fd, events, timeout, link->until)) : -1;
 }
 
 /* -- connecting -- */

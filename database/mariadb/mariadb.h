@@ -325,6 +325,7 @@ struct weir__mariadb_link {
         int paused;      /* the status that has ended the pause */
         bool is_begun;   /* its query was sent, and rows come */
         bool is_broken;  /* the connection is not used any more */
+        weir_nsec until; /* the end of the attempt to connect */
 
         /* Guarded by the pool's lock. */
         enum weir__mariadb_link_state state;

@@ -57,6 +57,7 @@ begin_attempt(struct weir__mariadb_link *link, weir_nsec now, struct weir__maria
         pool->connecting += !link->is_connecting; /* else it is new */
         link->is_connecting = true;
         set_deadline(link, now, limit);
+        link->until = link->deadline;
         return CONNECT;
 }
 
