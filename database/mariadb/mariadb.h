@@ -159,6 +159,7 @@ struct weir__mariadb_query {
         struct weir__mariadb_query *next, *previous; /* in a list; behind OVER in a struct weir__mariadb_after */
         weir_nsec began, deadline;
         bool is_given_up;      /* by a cancel or a limit */
+        int late_status;       /* which of them */
         bool is_held;          /* a COMMIT that was sent */
         _Atomic bool is_taken; /* as `state`, for dumps, which take no lock */
         char *late;            /* where it was when it was given up */

@@ -212,23 +212,37 @@ weir__mariadb_take(struct weir__mariadb_link *link, struct weir__mariadb_query *
         pool->stats.waited += now - query->began;
 }
 
+/* What the cut connection has brought may be faster than who has cut it. */
+static void
+be_late(struct weir__mariadb_query *query)
+{
+        struct weir__mariadb_outcome *outcome = &query->outcome;
+
+        free(outcome->problem);
+        outcome->problem = query->late ? strdup(query->late) : NULL;
+        outcome->status = query->late_status;
+        outcome->code = 0;
+        outcome->sqlstate[0] = '\0';
+}
+
 void
 weir__mariadb_finish(struct weir__mariadb_link *link, struct weir__mariadb_after *after)
 {
         weir_mariadb *pool = link->pool;
         struct weir__mariadb_query *query = link->query;
-        int status = query->outcome.status;
 
         link->query = NULL;
         query->link = NULL;
         weir__mariadb_dequeue(&pool->taken, query);
-        if (query->is_given_up)
+        if (query->is_given_up) {
+                be_late(query);
                 pool->stats.cancelled++;
-        else if (status)
+        } else if (query->outcome.status) {
                 pool->stats.failed++;
+        }
         if (query->where != pool && !query->is_given_up)
                 weir__mariadb_handle_note(query->where, query->outcome.problem);
-        weir__mariadb_over(query, status, NULL, after);
+        weir__mariadb_over(query, query->outcome.status, NULL, after);
 }
 
 int
@@ -299,6 +313,7 @@ weir__mariadb_give_up(struct weir__mariadb_query *query, int status, struct weir
         if (query->is_given_up || query->state == WEIR__MARIADB_OVER || query->state == WEIR__MARIADB_MADE)
                 return false;
         query->is_given_up = true;
+        query->late_status = status;
         note_late(query, status);
         if (query->state == WEIR__MARIADB_TAKEN) {
                 weir__mariadb_link_cut(query->link);
