@@ -374,7 +374,8 @@ check_begin(struct judge *judge, const struct event *run)
         judge->history->repeats += run->attempt > 1;
         if (run->token <= run->generation)
                 blame(judge, "order", run);
-        if (run->attempt < 1 || (life_of(judge, run->process).limit && run->attempt > life_of(judge, run->process).limit))
+        int limit = run->name < SCHEDULES ? life_of(judge, run->process).limit : 0; /* firings are not given up */
+        if (run->attempt < 1 || (limit && run->attempt > limit))
                 blame(judge, "attempt", run);
         for (const struct event *event = judge->first; run->name < SCHEDULES && event < judge->end; event++) {
                 if (event->what != SET_BEGUN && event->what != MOVE_BEGUN)

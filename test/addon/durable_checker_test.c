@@ -226,12 +226,14 @@ static void
 attempts_grow_up_to_the_limit(void)
 {
         const struct event failure = failed(OVER, -EIO);
-        struct event seen = event(20, DEAD_SEEN, 2, 0, 5);
+        struct event seen = event(20, DEAD_SEEN, 2, 0, 5), firing = handler(20, RUN_BEGUN, 2, 5, 7, 5);
 
         CU_ASSERT(VERDICT(RUN, failure, handler(20, RUN_BEGUN, 2, 5, 7, 2)) == 0);
         CU_ASSERT(VERDICT(RUN, failure, handler(20, RUN_BEGUN, 2, 5, 7, 1)) == 1);
         CU_ASSERT(VERDICT(RUN, failure, handler(20, RUN_BEGUN, 2, 5, 7, 4)) == 0);
         CU_ASSERT(VERDICT(RUN, failure, handler(20, RUN_BEGUN, 2, 5, 7, 5)) == 1);
+        firing.name = SCHEDULES;
+        CU_ASSERT(VERDICT(firing) == 0);
         seen.attempt = 4;
         CU_ASSERT(VERDICT(seen) == 0);
         seen.attempt = 3;

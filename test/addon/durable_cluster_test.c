@@ -25,7 +25,7 @@ torment_nodes(const struct engine *engine)
                 for (int i = 0; !engine->start && i <= NODES; i++)
                         set_clock(i, WEIR_SEC(420)); /* its time is that of the machine */
         }
-        snprintf(first, sizeof first, "first%d", minutes ? minutes * 1200 : 400);
+        snprintf(first, sizeof first, "first%d", minutes ? minutes * 400 : 300);
         CU_ASSERT_FATAL(run_node(first) == 0);
         torment(NODES, WEIR_SEC(4), WEIR_MSEC(1000), WEIR_SEC(16));
         judge_world();
@@ -70,7 +70,6 @@ main(int argc, char **argv)
         if (argc == NODE_ARGUMENTS && strcmp(argv[1], "node") == 0)
                 return be_a_node(argv);
         minutes = argc > 1 ? atoi(argv[1]) : 0;
-        if (minutes)
-                setenv("WEIR_TEST_LIMIT", "0", 1);
+        setenv("WEIR_TEST_LIMIT", minutes ? "0" : DURABLE_LIMIT, minutes != 0);
         return weir_test_main("durable timers of five nodes", tests, sizeof tests / sizeof *tests);
 }

@@ -10,7 +10,8 @@
 #include "test/addon/durable_node.h"
 #include "test/addon/durable_proxy.h"
 
-#define NODES PROXY_PLACES
+#define NODES         PROXY_PLACES
+#define DURABLE_LIMIT "290" /* of a suite, in seconds: just below that of CTest */
 
 /* An engine; SQLite has no server, and the functions of one are NULL. */
 struct engine {
