@@ -1,10 +1,10 @@
-/* Durable timers in a file of SQLite, and in Redis: sets, deliveries, lateness, and what a million pending ones cost.
+/* Durable timers: sets, deliveries, lateness, and what a million pending ones cost, with each engine.
  *
- *     build/bench/durable [quick] [redis]
+ *     build/bench/durable [--engine=sqlite|postgresql|redis] [quick]
  *
- * The file is in $TMPDIR, or in /tmp: figures depend on the fsync of that disk.  The server of Redis is one of this program, by a
- * Unix socket, and writes nothing to the disk unless BENCH_REDIS has lines of its configuration, such as "appendonly yes".  CPU
- * times are those of this process, without the server. */
+ * The file or the server is in $TMPDIR, or in /tmp: figures depend on the fsync of that disk.  The server of Redis writes nothing
+ * to the disk unless BENCH_REDIS has lines of its configuration, such as "appendonly yes".  CPU times are those of this process,
+ * without the server. */
 #include <errno.h>
 #include <signal.h>
 #include <stdatomic.h>
@@ -24,22 +24,53 @@
 
 #include "bench.h"
 #include "cases.h"
+#include "durable_server.h"
 
 #define IN_FLIGHT 2000
 
-static char directory[200], url[250];
+static char directory[200], url[300];
 static weir_waitgroup *group;
 
-/* Of the cases with Redis. */
-static bool is_redis;
-static pid_t server;
+/* An engine, and the rate of operations that it should reach. */
+struct engine {
+        const char *name;
+        void (*make)(void); /* writes a fresh place to `url` */
+        void (*remove)(void);
+        long rate;
+};
+
+static const struct engine *engine;
 
 static void
-start_server(void)
+make_directory(void)
+{
+        const char *parent = getenv("TMPDIR");
+
+        snprintf(directory, sizeof directory, "%s/weir-bench-durable-XXXXXX", parent ? parent : "/tmp");
+        if (!mkdtemp(directory))
+                abort();
+        snprintf(url, sizeof url, "sqlite:%s/timers.db", directory);
+}
+
+static void
+remove_directory(void)
+{
+        char command[300];
+
+        snprintf(command, sizeof command, "rm -rf '%s'", directory);
+        if (system(command) != 0)
+                perror(command);
+}
+
+static pid_t redis; /* 0: none runs */
+
+static void
+start_redis(void)
 {
         char path[300];
         const char *more = getenv("BENCH_REDIS");
 
+        make_directory();
         snprintf(path, sizeof path, "%s/redis.conf", directory);
         FILE *file = fopen(path, "w");
         if (!file)
@@ -47,8 +78,8 @@ start_server(void)
         fprintf(file, "port 0\nunixsocket %s/socket\ndir %s\nsave \"\"\nlogfile %s/log\n%s\n", directory, directory, directory,
                 more ? more : "");
         fclose(file);
-        server = fork();
-        if (server == 0) {
+        redis = fork();
+        if (redis == 0) {
                 prctl(PR_SET_PDEATHSIG, SIGKILL);
                 execlp("redis-server", "redis-server", path, (char *)NULL);
                 _exit(127);
@@ -60,61 +91,66 @@ start_server(void)
 }
 
 static void
-make_directory(void)
+stop_redis(void)
 {
-        const char *parent = getenv("TMPDIR");
-
-        snprintf(directory, sizeof directory, "%s/weir-bench-durable-XXXXXX", parent ? parent : "/tmp");
-        if (!mkdtemp(directory))
-                abort();
-        snprintf(url, sizeof url, "sqlite:%s/timers.db", directory);
-        if (is_redis)
-                start_server();
+        kill(redis, SIGKILL);
+        waitpid(redis, NULL, 0);
+        redis = 0;
+        remove_directory();
 }
+
+#ifdef WEIR_HAS_PQ
+static void
+make_tables(void)
+{
+        bench_server_clear();
+        snprintf(url, sizeof url, "%s", bench_server_url());
+}
+#endif
 
 static void
-remove_directory(void)
+leave_tables(void)
 {
-        char command[300];
-
-        if (server > 0) {
-                kill(server, SIGKILL);
-                waitpid(server, NULL, 0);
-                server = 0;
-        }
-        snprintf(command, sizeof command, "rm -rf '%s'", directory);
-        if (system(command) != 0)
-                perror(command);
 }
 
-/* The CPU time of the server so far. */
+static const struct engine engines[] = {
+        {"sqlite", make_directory, remove_directory, 20000},
+#ifdef WEIR_HAS_PQ
+        {"postgresql", make_tables, leave_tables, 8000},
+#endif
+        {"redis", start_redis, stop_redis, 40000},
+};
+
+/* Adds a sample of the engine, and what it is to be at most; 0: there is no goal. */
+static void
+sample(const char *what, const char *unit, double value, double most)
+{
+        char text[100];
+
+        snprintf(text, sizeof text, "%s: %s", engine->name, what);
+        bench_sample("weir", text, unit, value);
+        if (most > 0)
+                bench_goal("weir", text, unit, most);
+}
+
+/* The CPU time of the server of Redis so far. */
 static int64_t
 server_cpu(void)
 {
         struct timespec time = {0};
         clockid_t clock;
 
-        if (server > 0 && clock_getcpuclockid(server, &clock) == 0)
+        if (redis > 0 && clock_getcpuclockid(redis, &clock) == 0)
                 clock_gettime(clock, &time);
         return time.tv_sec * BENCH_NSEC_PER_SEC + time.tv_nsec;
 }
 
-/* A sample of the engine. */
+/* What it needed for each of `count`. */
 static void
-sample(const char *name, const char *metric, double value)
+sample_server(const char *what, int64_t began, long count)
 {
-        char text[100];
-
-        snprintf(text, sizeof text, "%s%s", is_redis ? "Redis: " : "", name);
-        bench_sample("weir", text, metric, value);
-}
-
-/* What the server needed for each of `count`. */
-static void
-sample_server(const char *name, int64_t began, long count)
-{
-        if (server > 0)
-                sample(name, "CPU ns of the server", (double)(server_cpu() - began) / (double)count);
+        if (redis > 0)
+                sample(what, "CPU ns of the server", (double)(server_cpu() - began) / (double)count, 0);
 }
 
 static weir_durable *
@@ -188,15 +224,16 @@ measure_sets(long count)
 {
         weir_durable *store;
 
-        make_directory();
+        engine->make();
         store = open_store(0);
         int64_t cpu = bench_cpu(), server_began = server_cpu();
         int64_t time = set_many(store, count, WEIR_SEC(100000));
-        sample("sets, 2,000 in flight", "operations/s", (double)count * 1e9 / (double)time);
-        sample("sets, 2,000 in flight", "CPU ns", (double)(bench_cpu() - cpu) / (double)count);
+        sample("sets, 2,000 in flight", "operations/s", (double)count * 1e9 / (double)time, 0);
+        sample("sets, 2,000 in flight", "us", (double)time / 1e3 / (double)count, 1e6 / (double)engine->rate);
+        sample("sets, 2,000 in flight", "CPU ns", (double)(bench_cpu() - cpu) / (double)count, 0);
         sample_server("sets, 2,000 in flight", server_began, count);
         weir_durable_close(store);
-        remove_directory();
+        engine->remove();
 }
 
 /* -- deliveries -- */
@@ -215,9 +252,7 @@ deliver(weir_task *delivery, void *context)
 static void
 measure_deliveries(long count)
 {
-        struct weir_durable_stats stats = WEIR_DURABLE_STATS_DEFAULT;
-
-        make_directory();
+        engine->make();
         weir_durable *store = open_store(1000);
         lateness = calloc((size_t)count, sizeof *lateness);
         set_many(store, count, 0);
@@ -227,12 +262,13 @@ measure_deliveries(long count)
         weir_durable_on(store, "session", deliver, NULL);
         weir_waitgroup_wait(group, WEIR_FOREVER);
         weir_durable_close(store); /* the last acknowledgements, too */
-        sample("due timers are delivered", "operations/s", (double)count * 1e9 / (double)(bench_now() - began));
-        sample("due timers are delivered", "CPU ns", (double)(bench_cpu() - cpu) / (double)count);
+        int64_t time = bench_now() - began;
+        sample("due timers are delivered", "operations/s", (double)count * 1e9 / (double)time, 0);
+        sample("due timers are delivered", "us", (double)time / 1e3 / (double)count, 1e6 / (double)engine->rate);
+        sample("due timers are delivered", "CPU ns", (double)(bench_cpu() - cpu) / (double)count, 0);
         sample_server("due timers are delivered", server_began, count);
-        (void)stats;
         free(lateness);
-        remove_directory();
+        engine->remove();
 }
 
 /* -- lateness: so many sets in a second, each due within a second -- */
@@ -251,7 +287,7 @@ measure_lateness(long rate, int seconds)
         uint64_t random = 1;
         long count = rate * seconds;
 
-        make_directory();
+        engine->make();
         weir_durable *store = open_store(1000);
         lateness = calloc((size_t)count, sizeof *lateness);
         atomic_store(&delivered, 0);
@@ -271,13 +307,13 @@ measure_lateness(long rate, int seconds)
         size_t got = (size_t)atomic_load(&delivered);
         char text[60];
         snprintf(text, sizeof text, "lateness at %ld/s", rate);
-        sample(text, "p50 ms", (double)bench_quantile(lateness, got, 0.5) / 1e6);
-        sample(text, "p99 ms", (double)bench_quantile(lateness, got, 0.99) / 1e6);
-        sample(text, "CPU ns", (double)(bench_cpu() - cpu) / (double)count);
+        sample(text, "p50 ms", (double)bench_quantile(lateness, got, 0.5) / 1e6, 0);
+        sample(text, "p99 ms", (double)bench_quantile(lateness, got, 0.99) / 1e6, 50);
+        sample(text, "CPU ns", (double)(bench_cpu() - cpu) / (double)count, 0);
         sample_server(text, server_began, count);
         weir_durable_close(store);
         free(lateness);
-        remove_directory();
+        engine->remove();
 }
 
 /* -- idle -- */
@@ -285,7 +321,7 @@ measure_lateness(long rate, int seconds)
 static void
 measure_idle(long count, int seconds)
 {
-        make_directory();
+        engine->make();
         weir_durable *store = open_store(0);
         weir_durable_on(store, "session", deliver, NULL);
         set_many(store, count, WEIR_SEC(100000));
@@ -294,45 +330,47 @@ measure_idle(long count, int seconds)
         bench_sleep(seconds * BENCH_NSEC_PER_SEC);
         char text[60];
         snprintf(text, sizeof text, "idle with %ld pending", count);
-        sample(text, "CPU us/s", (double)(bench_cpu() - cpu) / 1e3 / seconds);
+        sample(text, "CPU us/s", (double)(bench_cpu() - cpu) / 1e3 / seconds, 0);
         weir_durable_close(store);
-        remove_directory();
-}
-
-static bool
-is_wanted(const struct bench_size *size, const char *name)
-{
-        char text[40];
-
-        snprintf(text, sizeof text, "%s%s", is_redis ? "redis " : "", name);
-        return bench_wanted(size, text);
+        engine->remove();
 }
 
 static void
-measure(const struct bench_size *size)
+measure_engine(const struct bench_size *size)
 {
-        if (is_wanted(size, "sets"))
-                measure_sets(size->quick ? 60000 : 200000);
-        if (is_wanted(size, "deliveries"))
-                measure_deliveries(size->quick ? 60000 : 200000);
-        if (is_wanted(size, "lateness"))
-                measure_lateness(is_redis ? 20000 : 10000, size->quick ? 2 : 10);
-        if (is_wanted(size, "idle"))
+        if (bench_wanted(size, "sets"))
+                measure_sets(size->quick ? 20000 : 200000);
+        if (bench_wanted(size, "deliveries"))
+                measure_deliveries(size->quick ? 20000 : 200000);
+        if (bench_wanted(size, "lateness"))
+                measure_lateness(engine->rate / 2, size->quick ? 2 : 10);
+        if (bench_wanted(size, "idle"))
                 measure_idle(size->quick ? 20000 : 1000000, size->quick ? 2 : 30);
 }
 
 int
 main(int argc, char *argv[])
 {
-        struct bench_size size = bench_size_of(argc, argv);
+        const char *only = argc > 1 && strncmp(argv[1], "--engine=", 9) == 0 ? argv[1] + 9 : NULL;
+        struct bench_size size = bench_size_of(only ? argc - 1 : argc, only ? argv + 1 : argv);
 
         bench_begin();
         group = weir_waitgroup_new();
-        measure(&size);
-        if (access("/usr/bin/redis-server", X_OK) == 0) {
-                is_redis = true;
-                measure(&size);
+        for (size_t i = 0; i < sizeof engines / sizeof *engines; i++) {
+                engine = &engines[i];
+                if (only && strcmp(only, engine->name) != 0)
+                        continue;
+                if (strcmp(engine->name, "postgresql") == 0 && !bench_server_start()) {
+                        fprintf(stderr, "durable: there is no server: on Debian, apt-get install postgresql\n");
+                        continue;
+                }
+                if (strcmp(engine->name, "redis") == 0 && access("/usr/bin/redis-server", X_OK) < 0) {
+                        fprintf(stderr, "durable: there is no server: on Debian, apt-get install redis-server\n");
+                        continue;
+                }
+                measure_engine(&size);
         }
+        bench_server_stop();
         bench_print("durable");
         weir_waitgroup_free(group);
         return bench_interrupted();
