@@ -129,7 +129,8 @@ struct weir__durable_engine {
         weir_durable *store;
 };
 
-extern const struct weir__durable_engine_kind weir__durable_memory, weir__durable_sqlite, weir__durable_pq, weir__durable_redis;
+extern const struct weir__durable_engine_kind weir__durable_memory, weir__durable_sqlite;
+extern const struct weir__durable_engine_kind weir__durable_pq, weir__durable_redis; /* with WEIR_HAS_PQ, WEIR_HAS_REDIS */
 
 /* -- for engines -- */
 

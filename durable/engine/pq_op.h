@@ -26,7 +26,7 @@ enum weir__durable_pq_call weir__durable_pq_call_of(const struct weir__durable_o
 
 struct weir__durable_pq_item {
         struct weir__durable_op *op;
-        size_t number; /* in the order in which they came */
+        size_t number;      /* in the order in which they came */
         bool is_superseded; /* a set, behind which the batch has another one of that name */
 };
 
@@ -40,7 +40,8 @@ struct weir__durable_pq_batch {
 };
 
 /* The task of a call; NULL: no memory. */
-weir_task *weir__durable_pq_call_new(weir_pq *pool, const struct weir__durable_pq_batch *batch, weir_task_fn *done, void *context);
+weir_task *weir__durable_pq_call_new(weir_pq *pool, const struct weir__durable_pq_batch *batch, weir_task_fn *done,
+                                     void *context);
 
 /* Writes the results of a call that has succeeded into the operations; each one's status, too.
  * Result: 0, or an error of all of them. */
