@@ -2,8 +2,13 @@
  *
  * Threads: any.  The lock of the queue is not held while a batch begins. */
 #include <stdio.h>
+#include <stdlib.h>
+
+#include <weir/task.h>
 
 #include "durable/engine/batch.h"
+
+#define PIECE 50 /* operations that end in one callback */
 
 void
 weir__durable_queue_init(struct weir__durable_queue *queue, weir_durable *store, void *owner,
@@ -29,6 +34,45 @@ weir__durable_end_all(struct weir__durable_op *op, int status, const char *reaso
                 weir__durable_op_end(op, status);
                 op = next;
         }
+}
+
+/* Operations that have yet to be told their end. */
+struct rest {
+        struct weir__durable_op *first;
+        int status;
+        char reason[sizeof((struct weir__durable_op *)0)->reason];
+};
+
+static void
+on_rest(weir_task *task, void *context)
+{
+        const struct rest *rest = context;
+
+        (void)task;
+        weir__durable_end_in_pieces(rest->first, rest->status, rest->reason);
+}
+
+void
+weir__durable_end_in_pieces(struct weir__durable_op *first, int status, const char *reason)
+{
+        struct weir__durable_op **end = &first;
+
+        for (unsigned count = 0; *end && count < PIECE; count++)
+                end = &(*end)->next;
+        struct weir__durable_op *others = *end;
+        *end = NULL;
+        weir__durable_end_all(first, status, reason);
+        if (!others)
+                return;
+        struct rest *rest = malloc(sizeof *rest);
+        weir_task *task = rest ? weir_empty_new(on_rest, rest) : NULL;
+        if (rest) {
+                *rest = (struct rest){.first = others, .status = status};
+                snprintf(rest->reason, sizeof rest->reason, "%s", reason ? reason : "");
+        }
+        weir_task_set_context(task, rest, free);
+        if (weir_task_start(task))
+                weir__durable_end_all(others, status, reason); /* no memory, or the runtime is down */
 }
 
 /* Takes a batch out of the queue; NULL: nothing waits, and the queue is not busy any more. */

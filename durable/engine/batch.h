@@ -41,4 +41,8 @@ void weir__durable_queue_next(struct weir__durable_queue *queue);
 /* Ends a list of operations. */
 void weir__durable_end_all(struct weir__durable_op *op, int status, const char *reason);
 
+/* The same for a long list: some end at once, and the others in a task that comes when the other work of the poller has had its
+ * turn.  To end 500 takes some milliseconds. */
+void weir__durable_end_in_pieces(struct weir__durable_op *first, int status, const char *reason);
+
 #endif

@@ -110,7 +110,7 @@ on_batch(weir_task *task, void *context)
         weir__durable_queue_next(&engine->writes); /* it is under way while the callbacks of this one run */
         if (should_ring)
                 weir__durable_bell_ring(engine->bell);
-        weir__durable_end_all(batch->first, status, weir_sqlite_problem(task));
+        weir__durable_end_in_pieces(batch->first, status, weir_sqlite_problem(task));
         weir__durable_unref(store);
 }
 

@@ -1,4 +1,5 @@
 /* Durable timers in a file of SQLite. */
+#include <stdatomic.h>
 #include <sys/stat.h>
 
 #include "test/addon/durable_url.h"
@@ -6,11 +7,12 @@
 #define ENGINE_URL(number) snprintf(url, sizeof url, "%.*s", (number) < 0 ? 0 : 150, sqlite_url())
 #define MORE_TESTS                                                                                                              \
         WEIR_TEST(a_file_that_cannot_be_opened_fails_the_operation), WEIR_TEST(timers_are_there_when_the_file_is_opened_again), \
-                WEIR_TEST(a_file_without_a_bell_is_looked_at),
+                WEIR_TEST(a_file_without_a_bell_is_looked_at), WEIR_TEST(each_of_many_operations_at_once_has_its_end),
 
 static void a_file_that_cannot_be_opened_fails_the_operation(void);
 static void timers_are_there_when_the_file_is_opened_again(void);
 static void a_file_without_a_bell_is_looked_at(void);
+static void each_of_many_operations_at_once_has_its_end(void);
 
 #include "test/addon/durable_cases.h"
 
@@ -86,5 +88,53 @@ a_file_without_a_bell_is_looked_at(void)
         weir_clock_advance(WEIR_SEC(1));
         CU_ASSERT(got.count == 1 && got.at[0] == began + WEIR_SEC(10));
         weir_durable_close(other);
+        end(store);
+}
+
+#define MANY 1500 /* more than a transaction carries out, and far more than end in one callback */
+
+static struct {
+        atomic_int ends, right;
+        const char *problem;
+} many;
+
+static void
+note_one_of_many(weir_task *task, void *status)
+{
+        atomic_fetch_add(&many.right,
+                         weir_task_status(task) == *(int *)status && strstr(weir_durable_problem(task), many.problem));
+        atomic_fetch_add(&many.ends, 1);
+}
+
+/* They wait while the first one is carried out, and fail or succeed together. */
+static void
+set_many(weir_durable *store, int status, const char *problem)
+{
+        char name[20];
+
+        atomic_store(&many.ends, 0);
+        atomic_store(&many.right, 0);
+        many.problem = problem;
+        for (int i = 0; i < MANY; i++) {
+                snprintf(name, sizeof name, "%d", i);
+                CU_ASSERT(weir_task_start(weir_durable_set_after_new(store, name, HOUR, "topic", NULL, 0, note_one_of_many,
+                                                                     &status)) == 0);
+        }
+        WEIR_TEST_EVENTUALLY(atomic_load(&many.ends) == MANY);
+        CU_ASSERT(atomic_load(&many.right) == MANY);
+}
+
+static void
+each_of_many_operations_at_once_has_its_end(void)
+{
+        char directory[200];
+
+        begin();
+        snprintf(directory, sizeof directory, "%s.d", durable_path());
+        snprintf(url, sizeof url, "sqlite:%s/timers.db", directory);
+        weir_durable *store = open_store();
+        set_many(store, -ENOENT, "timers.db");
+        CU_ASSERT(mkdir(directory, 0700) == 0);
+        set_many(store, 0, "");
         end(store);
 }
