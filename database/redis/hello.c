@@ -1,7 +1,10 @@
 /* database/redis/hello.c: what a fresh connection begins with, and the errors of servers.
  *
- *     HELLO 3 AUTH user password SETNAME name --> SELECT database
- *        \--the server knows no HELLO--> AUTH --> CLIENT SETNAME --> SELECT
+ *     HELLO 3 AUTH user password SETNAME name --> SELECT database --> ROLE
+ *        \--the server knows no HELLO--> AUTH --> CLIENT SETNAME --> SELECT --> ROLE
+ *
+ * ROLE is asked where sentinels have named the server: one that was a master may be none any more, and sentinels may not have
+ * noticed yet.
  *
  * Threads: callbacks of one series. */
 #include <errno.h>
@@ -14,7 +17,7 @@
 #define REPLY_MOST 16384
 #define READ_MOST  4096
 
-enum step { HELLO, AUTH, SETNAME, SELECT, OVER };
+enum step { HELLO, AUTH, SETNAME, SELECT, ROLE, OVER };
 
 struct hello {
         _Atomic unsigned references; /* one for each task, and one for who pushes more */
@@ -57,7 +60,9 @@ step_from(const struct weir__redis_settings *settings, enum step step)
                 step = SETNAME;
         if (step == SETNAME && !settings->name)
                 step = SELECT;
-        return step == SELECT && !settings->database ? OVER : step;
+        if (step == SELECT && !settings->database)
+                step = ROLE;
+        return step == ROLE && settings->mode != WEIR__REDIS_SENTINEL ? OVER : step;
 }
 
 static size_t
@@ -87,6 +92,8 @@ write_words(const struct weir__redis_settings *settings, enum step step, const c
                 words[count++] = "CLIENT";
                 words[count++] = "SETNAME";
                 words[count++] = settings->name;
+        } else if (step == ROLE) {
+                words[count++] = "ROLE";
         } else {
                 snprintf(number, 16, "%u", settings->database);
                 words[count++] = "SELECT";
@@ -127,11 +134,30 @@ is_unknown(const char *text)
                (strncmp(text, "-NOPERM", 7) == 0 && strstr(text, "hello"));
 }
 
+/* Whether the reply to ROLE is of a master, or of a server that does not tell. */
+static bool
+may_be_master(const char *reply, size_t size)
+{
+        static const char word[] = "$6\r\nmaster\r\n";
+        const char *first = memchr(reply, '$', size);
+
+        if (*reply == '-')
+                return true;
+        return first && (size_t)(reply + size - first) >= sizeof word - 1 && memcmp(first, word, sizeof word - 1) == 0;
+}
+
 static void
 on_reply(struct hello *hello, weir_series *series, size_t size)
 {
         enum step step = hello->step;
 
+        if (step == ROLE) {
+                if (may_be_master(hello->reply, size))
+                        return;
+                weir__redis_node_set_problem(hello->node, "it is no master any more");
+                weir_series_fail(series, -EAGAIN); /* the sentinels are asked again */
+                return;
+        }
         if (*hello->reply != '-') {
                 say(hello, series, step == HELLO ? SELECT : step + 1);
                 return;

@@ -160,8 +160,8 @@ WEIR_API void weir_redis_unref(weir_redis *redis);
  * Owner:   the caller, until the task is consumed.  The arguments are copied.
  * Result:  NULL when out of memory; every consumer accepts NULL.  The task's status: 0: weir_redis_reply has
  *          the reply; of an error of the server, whose text weir_redis_problem has: -EACCES (NOAUTH,
- *          WRONGPASS, NOPERM), -EAGAIN (LOADING, BUSY, TRYAGAIN, CLUSTERDOWN, MASTERDOWN), -EROFS
- *          (READONLY), -ENOENT (NOSCRIPT), -EREMOTEIO (any other);
+ *          WRONGPASS, NOPERM), -EAGAIN (LOADING, BUSY, TRYAGAIN, CLUSTERDOWN, MASTERDOWN; a
+ *          master that sentinels have named was demoted), -EROFS (READONLY), -ENOENT (NOSCRIPT), -EREMOTEIO (any other);
  *          -ENOMEM, also for a NULL client; -EINVAL: no arguments; -EOPNOTSUPP: the command would change the
  *            state of a connection that others use, such as SELECT or MULTI;
  *          -ECONNRESET: the connection broke, and the command was not sent again; -ECONNREFUSED, -ENOENT and

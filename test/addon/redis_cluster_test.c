@@ -1,5 +1,9 @@
 /* test/addon/redis_cluster_test.c: a cluster of three servers: slots, redirections, a slot that moves, a server that dies; and
  * sentinels that name another master. */
+#include <netinet/in.h>
+#include <pthread.h>
+#include <sys/socket.h>
+
 #include "test/addon/redis_fixture.h"
 
 #include "database/redis/redis.h"
@@ -274,6 +278,72 @@ sentinels_name_the_master(void)
         redis_stop(&master);
 }
 
+/* A sentinel of this suite: it names the first port once, and the second one from then on. */
+struct sentinel {
+        int fd, ports[2];
+        _Atomic unsigned asked;
+};
+
+static void *
+name_masters(void *context)
+{
+        struct sentinel *sentinel = context;
+        char question[256], answer[128], port[16];
+        int fd;
+
+        while ((fd = accept(sentinel->fd, NULL, NULL)) >= 0) {
+                while (recv(fd, question, sizeof question, 0) > 0) {
+                        snprintf(port, sizeof port, "%d", sentinel->ports[sentinel->asked++ > 0]);
+                        snprintf(answer, sizeof answer, "*2\r\n$9\r\n127.0.0.1\r\n$%zu\r\n%s\r\n", strlen(port), port);
+                        if (send(fd, answer, strlen(answer), MSG_NOSIGNAL) < 0)
+                                break;
+                }
+                close(fd);
+        }
+        return NULL;
+}
+
+static void
+a_master_that_was_demoted_is_left_at_once(void)
+{
+        struct redis_server master = {0}, demoted = {0};
+        struct sockaddr_in name = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+        socklen_t size = sizeof name;
+        struct sentinel sentinel = {.fd = socket(AF_INET, SOCK_STREAM, 0)};
+        pthread_t thread;
+
+        redis_start(&master, "");
+        redis_start(&demoted, "");
+        redis_say(demoted.port, "SET key old");
+        redis_say(demoted.port, "REPLICAOF 127.0.0.1 1"); /* it serves what it has */
+        redis_say(master.port, "SET key new");
+        CU_ASSERT_FATAL(bind(sentinel.fd, (struct sockaddr *)&name, sizeof name) == 0 && listen(sentinel.fd, 5) == 0);
+        CU_ASSERT_FATAL(getsockname(sentinel.fd, (struct sockaddr *)&name, &size) == 0);
+        sentinel.ports[0] = demoted.port;
+        sentinel.ports[1] = master.port;
+        CU_ASSERT_FATAL(pthread_create(&thread, NULL, name_masters, &sentinel) == 0);
+
+        struct weir_redis_config config = WEIR_REDIS_CONFIG_DEFAULT;
+        config.retries = 100;
+        weir_test_begin_real(2);
+        snprintf(address, sizeof address, "redis+sentinel://127.0.0.1:%d/mine/1", ntohs(name.sin_port));
+        redis = weir_redis_new(address, &config);
+        SAYS(redis, "OK", "SET key x");
+        end();
+        sentinel.asked = 0;
+        weir_test_begin_real(2);
+        snprintf(address, sizeof address, "redis+sentinel://127.0.0.1:%d/mine", ntohs(name.sin_port));
+        redis = weir_redis_new(address, &config);
+        SAYS(redis, "new", "GET key");
+        CU_ASSERT(sentinel.asked > 1);
+        end();
+        shutdown(sentinel.fd, SHUT_RDWR);
+        pthread_join(thread, NULL);
+        close(sentinel.fd);
+        redis_stop(&demoted);
+        redis_stop(&master);
+}
+
 int
 main(void)
 {
@@ -285,6 +355,7 @@ main(void)
                 WEIR_TEST(many_at_once),
                 WEIR_TEST(a_server_that_is_away_takes_its_slots_along_only),
                 WEIR_TEST(sentinels_name_the_master),
+                WEIR_TEST(a_master_that_was_demoted_is_left_at_once),
         };
 
         if (!redis_is_installed()) {
