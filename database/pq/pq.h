@@ -174,6 +174,8 @@ struct weir_pq {
         bool is_free;                 /* the link has no query */
         bool is_lost;                 /* the link broke */
         enum weir__pq_commit commit;
+        unsigned savepoints;          /* that have been begun: their names */
+        bool is_spoiled;              /* a savepoint was cut off, so there may be no COMMIT */
         char *problem;                /* of the first of its queries that has failed */
 
         /* Of a pool: its listeners. */

@@ -14,6 +14,7 @@
 
 #include <errno.h>
 #include <limits.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -220,12 +221,25 @@ commit_new(struct attempt *attempt)
         return commit;
 }
 
+static bool
+is_spoiled(weir_pq *handle)
+{
+        pthread_mutex_lock(&handle->pool->lock);
+        bool is_spoiled = handle->is_spoiled;
+        pthread_mutex_unlock(&handle->pool->lock);
+        return is_spoiled;
+}
+
 static void
 on_steps_over(weir_task *module, void *context)
 {
         struct attempt *attempt = context;
 
         attempt->failure = weir_task_status(module);
+        if (!attempt->failure && is_spoiled(attempt->handle)) {
+                note_problem(attempt->handle, "a savepoint was cut off");
+                attempt->failure = -ENOTRECOVERABLE;
+        }
         weir_series_push(weir_series_of(module),
                          !attempt->failure ? commit_new(attempt)
                                            : weir_pq_query_new(attempt->handle, "ROLLBACK", on_rolled_back, attempt));
@@ -290,6 +304,139 @@ attempt_new(weir_pq *pool, const char *begin, bool should_copy, weir_pq_steps_fn
         if (series)
                 weir_series_push(series, lease_new(pool, attempt));
         return series;
+}
+
+/* -- savepoints --
+ *
+ *     outer series --> module of the inner one: SAVEPOINT --> the steps --> RELEASE
+ *                  |                                              \-> ROLLBACK TO --> RELEASE
+ *                  '-> a task that fails the outer one, if what was to be undone is not
+ *
+ * The inner series has the status of the steps, which the callback sees.  The outer one does not stop at that. */
+
+struct savepoint {
+        weir_pq *handle;
+        weir_pq_steps_fn *steps;
+        void *context;
+        unsigned number;
+        bool was_begun, is_open;
+        int failure;
+};
+
+static void
+free_savepoint(void *context)
+{
+        struct savepoint *savepoint = context;
+
+        weir__pq_unref_user(savepoint->handle);
+        free(savepoint);
+}
+
+static weir_task *
+say_new(struct savepoint *savepoint, const char *verb, weir_task_fn *done)
+{
+        char sql[64];
+
+        snprintf(sql, sizeof sql, "%s weir_%u", verb, savepoint->number);
+        return weir_pq_query_new(savepoint->handle, sql, done, savepoint);
+}
+
+static void
+on_released(weir_task *query, void *context)
+{
+        struct savepoint *savepoint = context;
+
+        if (weir_task_status(query) == 0)
+                savepoint->is_open = false;
+        if (savepoint->failure || weir_task_status(query))
+                fail(query, savepoint->failure ? savepoint->failure : weir_task_status(query));
+}
+
+static void
+on_undone(weir_task *query, void *context)
+{
+        struct savepoint *savepoint = context;
+
+        if (weir_task_status(query))
+                fail(query, savepoint->failure);
+        else
+                weir_series_push(weir_series_of(query), say_new(savepoint, "RELEASE SAVEPOINT", on_released));
+}
+
+static void
+on_savepoint_steps_over(weir_task *module, void *context)
+{
+        struct savepoint *savepoint = context;
+
+        savepoint->failure = weir_task_status(module);
+        weir_series_push(weir_series_of(module), savepoint->failure ? say_new(savepoint, "ROLLBACK TO SAVEPOINT", on_undone)
+                                                                    : say_new(savepoint, "RELEASE SAVEPOINT", on_released));
+}
+
+static void
+on_savepoint_begun(weir_task *query, void *context)
+{
+        struct savepoint *savepoint = context;
+
+        savepoint->failure = weir_task_status(query);
+        if (savepoint->failure) {
+                fail(query, savepoint->failure);
+                return;
+        }
+        savepoint->was_begun = savepoint->is_open = true;
+        weir_series *steps = weir_series_new(NULL, NULL);
+        weir_series_stop_on_failure(steps);
+        if (steps)
+                savepoint->steps(savepoint->handle, steps, savepoint->context);
+        if (weir_series_push(weir_series_of(query), weir_module_new(steps, on_savepoint_steps_over, savepoint)) != 0)
+                fail(query, -ENOMEM);
+}
+
+/* Behind the callback of the program. */
+static void
+judge(weir_task *task, void *context)
+{
+        const struct savepoint *savepoint = context;
+
+        if (weir_task_status(task) == 0 && (!savepoint->was_begun || savepoint->is_open))
+                fail(task, savepoint->failure ? savepoint->failure : -ENOMEM);
+}
+
+/* Whatever led to the end of the outer series. */
+static void
+on_savepoint_end(weir_series *series, void *context)
+{
+        const struct savepoint *savepoint = context;
+
+        (void)series;
+        if (!savepoint->is_open)
+                return;
+        pthread_mutex_lock(&savepoint->handle->pool->lock);
+        savepoint->handle->is_spoiled = true;
+        pthread_mutex_unlock(&savepoint->handle->pool->lock);
+}
+
+static weir_task *
+savepoint_new(weir_pq *handle, weir_pq_steps_fn *steps, weir_task_fn *done, void *context)
+{
+        struct savepoint *savepoint = calloc(1, sizeof *savepoint);
+
+        if (!savepoint)
+                return NULL;
+        pthread_mutex_lock(&handle->pool->lock);
+        *savepoint = (struct savepoint){.steps = steps, .context = context, .number = ++handle->savepoints};
+        pthread_mutex_unlock(&handle->pool->lock);
+        savepoint->handle = weir__pq_ref_user(handle);
+        weir_series *outer = weir_series_new(on_savepoint_end, savepoint), *inner = outer ? weir_series_new(NULL, NULL) : NULL;
+        weir_series_set_context(outer, savepoint, free_savepoint); /* frees it without a series */
+        if (!inner) {
+                weir_series_dismiss(outer);
+                return NULL;
+        }
+        weir_series_push(inner, say_new(savepoint, "SAVEPOINT", on_savepoint_begun));
+        weir_series_push(outer, weir_module_new(inner, done, context));
+        weir_series_push(outer, weir_empty_new(judge, savepoint));
+        return weir_module_new(outer, NULL, NULL);
 }
 
 /* -- several attempts -- */
@@ -387,6 +534,16 @@ weir_task *
 weir_pq_transaction_new(weir_pq *pool, weir_pq_steps_fn *steps, weir_task_fn *done, void *context)
 {
         return weir_pq_transaction_new_with(pool, NULL, steps, done, context);
+}
+
+weir_task *
+weir_pq_savepoint_new(weir_pq *transaction, weir_pq_steps_fn *steps, weir_task_fn *done, void *context)
+{
+        if (!transaction)
+                return failing_new(-ENOMEM, done, context);
+        if (!steps || transaction->pool == transaction)
+                return failing_new(-EINVAL, done, context);
+        return savepoint_new(transaction, steps, done, context);
 }
 
 int

@@ -335,13 +335,33 @@ struct weir_pq_transaction_config {
  * Result:  NULL when out of memory; every consumer accepts NULL.  The task's status: 0: it is committed;
  *          the status of the step that failed, or of the series of the steps; those of weir_pq_query_new for
  *          BEGIN and COMMIT; -ECONNRESET during COMMIT: it is unknown whether the transaction holds;
- *          -ENOTRECOVERABLE: a step failed whose failure did not end the series, so the server has rolled back;
+ *          -ENOTRECOVERABLE: a step failed whose failure did not end the series, so the server has rolled back,
+ *          or a savepoint was cut off;
  *          -EINVAL: no steps, a config of a wrong size, or a transaction within a transaction.
  * Units:   nanoseconds.
  * Threads: any. */
 WEIR_API weir_task *weir_pq_transaction_new(weir_pq *pool, weir_pq_steps_fn *steps, weir_task_fn *done, void *context);
 WEIR_API weir_task *weir_pq_transaction_new_with(weir_pq *pool, const struct weir_pq_transaction_config *config,
                                                  weir_pq_steps_fn *steps, weir_task_fn *done, void *context);
+
+/* Makes a task of a part of a transaction that can fail by itself: SAVEPOINT, the steps, and RELEASE at their
+ * end.  If a step fails, ROLLBACK TO undoes what the steps have done, and the transaction goes on.  The callback
+ * sees the status of that step.  To end the transaction as well, it calls
+ * weir_series_fail(weir_series_of(task), status).
+ *
+ *     weir_series_push(series, weir_pq_savepoint_new(transaction, sign_in, on_signed_in, NULL));
+ *
+ * Steps may have savepoints.  Those of one transaction run one after the other: it has one connection.  A cancel
+ * or a limit of this task leaves the savepoint open; then the transaction cannot be committed any more.
+ *
+ * Owner:   the caller, until the task is consumed.
+ * Result:  NULL when out of memory; every consumer accepts NULL.  In the callback: 0; the status of the step that
+ *          failed, or of the series of the steps; those of weir_pq_query_new for SAVEPOINT and RELEASE; -EINVAL: no
+ *          steps, or no transaction; -ENOMEM, also for NULL.  The task, as what pushed it sees it: 0 also if the
+ *          steps were undone; what the callback has failed its series with; the status of the callback if there
+ *          was no SAVEPOINT, or it could not be rolled back.
+ * Threads: a worker, in the steps of the transaction. */
+WEIR_API weir_task *weir_pq_savepoint_new(weir_pq *transaction, weir_pq_steps_fn *steps, weir_task_fn *done, void *context);
 
 /* Whether a transaction is committed.
  *

@@ -15,6 +15,13 @@ note(weir_task *task, void *context)
 }
 
 static void
+push_part(weir_pq *transaction, weir_series *series, void *context)
+{
+        (void)context;
+        weir_series_push(series, weir_pq_query_new(transaction, "SELECT 1/0", NULL, NULL));
+}
+
+static void
 push_steps(weir_pq *transaction, weir_series *series, void *context)
 {
         weir_task *query = weir_pq_query_new(transaction, "SELECT $1::int", NULL, NULL);
@@ -23,6 +30,7 @@ push_steps(weir_pq *transaction, weir_series *series, void *context)
         weir_pq_add_int(query, 1);
         weir_pq_set_prepared(query);
         weir_series_push(series, query);
+        weir_series_push(series, weir_pq_savepoint_new(transaction, push_part, NULL, NULL));
         weir_series_push(series, weir_pq_query_new(transaction, "SELECT 2", NULL, NULL));
 }
 

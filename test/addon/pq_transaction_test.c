@@ -398,6 +398,147 @@ the_sum_stays(void)
         weir_test_end();
 }
 
+/* -- savepoints -- */
+
+static _Atomic int seen[3], seen_count;
+static int fails_with; /* what the callback does to the transaction */
+
+static void
+on_savepoint(weir_task *savepoint, void *context)
+{
+        *(_Atomic int *)context = weir_task_status(savepoint);
+        seen_count++;
+        if (fails_with)
+                weir_series_fail(weir_series_of(savepoint), fails_with);
+}
+
+static void
+push_twice(weir_pq *transaction, weir_series *series, void *context)
+{
+        (void)context;
+        weir_series_push(series, weir_pq_query_new(transaction, "INSERT INTO accounts VALUES (3, 30)", NULL, NULL));
+        weir_series_push(series, weir_pq_query_new(transaction, "INSERT INTO accounts VALUES (3, 30)", NULL, NULL));
+}
+
+static void
+push_well(weir_pq *transaction, weir_series *series, void *context)
+{
+        (void)context;
+        weir_series_push(series, weir_pq_query_new(transaction, "INSERT INTO accounts VALUES (4, 40)", NULL, NULL));
+        weir_series_push(series, weir_pq_savepoint_new(transaction, push_twice, on_savepoint, &seen[1]));
+        weir_series_push(series, weir_pq_query_new(transaction, "INSERT INTO accounts VALUES (5, 50)", NULL, NULL));
+}
+
+static void
+push_with_savepoints(weir_pq *transaction, weir_series *series, void *context)
+{
+        (void)context;
+        weir_series_push(series, weir_pq_query_new(transaction, "INSERT INTO accounts VALUES (1, 10)", NULL, NULL));
+        weir_series_push(series, weir_pq_savepoint_new(transaction, push_twice, on_savepoint, &seen[0]));
+        weir_series_push(series, weir_pq_savepoint_new(transaction, push_well, on_savepoint, &seen[2]));
+        weir_series_push(series, weir_pq_query_new(transaction, "INSERT INTO accounts VALUES (2, 20)", NULL, NULL));
+}
+
+/* Runs a transaction in an empty table.  Result: its status. */
+static int
+run_steps(weir_pq_steps_fn *steps, int fail_with)
+{
+        empty_table();
+        weir_test_begin_real(2);
+        weir_pq *pool = server_pool(1, 1, false);
+        fails_with = fail_with;
+        seen_count = 0;
+        int status = weir_task_run(weir_pq_transaction_new(pool, steps, NULL, NULL));
+        WEIR_TEST_EVENTUALLY(server_stats(pool).busy == 0);
+        weir_pq_unref(pool);
+        weir_test_end();
+        return status;
+}
+
+static void
+a_savepoint_that_fails_is_undone_alone(void)
+{
+        CU_ASSERT_EQUAL(run_steps(push_with_savepoints, 0), 0);
+        CU_ASSERT(seen_count == 3 && seen[0] == -EEXIST && seen[1] == -EEXIST && seen[2] == 0);
+        CU_ASSERT_STRING_EQUAL(server_ask("SELECT string_agg(id::text, ' ' ORDER BY id) FROM accounts"), "1 2 4 5");
+}
+
+static void
+its_callback_may_fail_the_transaction(void)
+{
+        CU_ASSERT_EQUAL(run_steps(push_with_savepoints, -EDQUOT), -EDQUOT);
+        CU_ASSERT(seen_count == 1 && seen[0] == -EEXIST);
+        CU_ASSERT_STRING_EQUAL(count_of_rows(), "0");
+}
+
+static void
+push_sleep(weir_pq *transaction, weir_series *series, void *context)
+{
+        (void)context;
+        weir_series_push(series, weir_pq_query_new(transaction, "INSERT INTO accounts VALUES (6, 60)", NULL, NULL));
+        weir_series_push(series, weir_pq_query_new(transaction, "SELECT pg_sleep(100)", NULL, NULL));
+}
+
+/* A series that does not stop at failures. */
+static void
+push_with_limit(weir_pq *transaction, weir_series *series, void *context)
+{
+        weir_series *careless = weir_series_new(NULL, NULL);
+
+        (void)context;
+        weir_series_push(careless, weir_timeout_new(weir_pq_savepoint_new(transaction, push_sleep, NULL, NULL), WEIR_MSEC(200)));
+        weir_series_push(series, weir_module_new(careless, NULL, NULL));
+}
+
+static void
+one_that_is_cut_off_is_never_committed(void)
+{
+        CU_ASSERT_EQUAL(run_steps(push_with_limit, 0), -ENOTRECOVERABLE);
+        CU_ASSERT_STRING_EQUAL(count_of_rows(), "0");
+}
+
+static void
+push_end_of_connection(weir_pq *transaction, weir_series *series, void *context)
+{
+        (void)context;
+        weir_series_push(series, weir_pq_query_new(transaction, "SELECT pg_terminate_backend(pg_backend_pid())", NULL, NULL));
+}
+
+static void
+push_one_that_breaks(weir_pq *transaction, weir_series *series, void *context)
+{
+        (void)context;
+        weir_series_push(series, weir_pq_savepoint_new(transaction, push_end_of_connection, on_savepoint, &seen[0]));
+}
+
+static void
+a_connection_that_breaks_within_it_ends_the_transaction(void)
+{
+        int status = run_steps(push_one_that_breaks, 0);
+
+        CU_ASSERT(status != 0 && seen_count == 1 && seen[0] == status);
+}
+
+static void
+push_wrong(weir_pq *transaction, weir_series *series, void *context)
+{
+        (void)context;
+        weir_series_push(series, weir_pq_savepoint_new(transaction, NULL, on_savepoint, &seen[0]));
+}
+
+static void
+a_savepoint_needs_steps_and_a_transaction(void)
+{
+        CU_ASSERT_EQUAL(run_steps(push_wrong, 0), -EINVAL);
+        CU_ASSERT(seen_count == 1 && seen[0] == -EINVAL);
+        weir_test_begin_real(1);
+        weir_pq *pool = server_pool(1, 1, false);
+        CU_ASSERT_EQUAL(weir_task_run(weir_pq_savepoint_new(pool, push_well, NULL, NULL)), -EINVAL);
+        CU_ASSERT_EQUAL(weir_task_run(weir_pq_savepoint_new(NULL, push_well, NULL, NULL)), -ENOMEM);
+        weir_pq_unref(pool);
+        weir_test_end();
+}
+
 int
 main(void)
 {
@@ -415,6 +556,11 @@ main(void)
                 WEIR_TEST(serialization_failures_are_tried_again),
                 WEIR_TEST(bad_input_is_answered),
                 WEIR_TEST(the_sum_stays),
+                WEIR_TEST(a_savepoint_that_fails_is_undone_alone),
+                WEIR_TEST(its_callback_may_fail_the_transaction),
+                WEIR_TEST(one_that_is_cut_off_is_never_committed),
+                WEIR_TEST(a_connection_that_breaks_within_it_ends_the_transaction),
+                WEIR_TEST(a_savepoint_needs_steps_and_a_transaction),
         };
 
         return server_main("pq_transaction", tests, sizeof tests / sizeof *tests);

@@ -163,6 +163,42 @@ both_change_or_none_does(void)
         weir_pq_unref(wrong.transaction);
 }
 
+static void
+push_gift(weir_pq *transaction, weir_series *series, void *context)
+{
+        (void)context;
+        weir_series_push(series, weir_pq_query_new(transaction, "INSERT INTO orders VALUES ('gift', 0)", NULL, NULL));
+        weir_series_push(series, weir_pq_query_new(transaction, "UPDATE gifts SET sent = true", NULL, NULL));
+}
+
+/* There is no table of gifts.  The order goes on without one. */
+static void
+on_gift(weir_task *gift, void *context)
+{
+        (void)context;
+        if (weir_task_status(gift) == -ENOENT)
+                return;
+        if (weir_task_status(gift))
+                weir_series_fail(weir_series_of(gift), weir_task_status(gift)); /* the transaction ends, too */
+}
+
+static void
+push_order(weir_pq *transaction, weir_series *series, void *context)
+{
+        weir_task_fn *done = on_gift;
+
+        (void)context;
+        weir_series_push(series, change_new(transaction, "tea", 1));
+        weir_series_push(series, weir_pq_savepoint_new(transaction, push_gift, done, NULL));
+        weir_series_push(series, change_new(transaction, "cake", 1));
+}
+
+static void
+a_part_that_fails_is_undone_alone(void)
+{
+        CU_ASSERT(weir_task_run(weir_pq_transaction_new(pool, push_order, NULL, NULL)) == 0);
+}
+
 /* -- rows one by one -- */
 
 struct sum {
@@ -300,6 +336,7 @@ main(void)
                 WEIR_TEST(values_may_be_binary),
                 WEIR_TEST(a_name_is_taken),
                 WEIR_TEST(both_change_or_none_does),
+                WEIR_TEST(a_part_that_fails_is_undone_alone),
                 WEIR_TEST(a_large_table_is_summed_up),
                 WEIR_TEST(a_row_has_columns),
                 WEIR_TEST(copy_takes_lines),
