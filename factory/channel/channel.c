@@ -178,7 +178,7 @@ weir_channel_close(weir_channel *channel)
 }
 
 int
-weir_channel_post(weir_channel *channel, void *message)
+weir__channel_send(weir_channel *channel, void *message, struct weir__wait_task *waiter)
 {
         struct weir__work_list claimed = {0};
         int failed = weir__waitable_fault((struct weir__waitable *)channel);
@@ -187,13 +187,15 @@ weir_channel_post(weir_channel *channel, void *message)
                 return failed;
         weir__waitable_lock(&channel->object);
         failed = put(channel, &message, &claimed);
+        if (failed == -EAGAIN && waiter)
+                failed = weir__wait_arm(waiter, &channel->object, message);
         weir__unlock(&channel->object.lock);
         weir__wait_deliver_all(&claimed);
         return failed;
 }
 
 int
-weir_channel_poll(weir_channel *channel, void **message)
+weir__channel_receive(weir_channel *channel, void **message, struct weir__wait_task *waiter)
 {
         struct weir__work_list claimed = {0};
         int failed = weir__waitable_fault((struct weir__waitable *)channel);
@@ -202,9 +204,23 @@ weir_channel_poll(weir_channel *channel, void **message)
                 return failed;
         weir__waitable_lock(&channel->object);
         failed = get(channel, message, &claimed);
+        if (failed == -EAGAIN && waiter)
+                failed = weir__wait_arm(waiter, &channel->object, NULL);
         weir__unlock(&channel->object.lock);
         weir__wait_deliver_all(&claimed);
         return failed;
+}
+
+int
+weir_channel_post(weir_channel *channel, void *message)
+{
+        return weir__channel_send(channel, message, NULL);
+}
+
+int
+weir_channel_poll(weir_channel *channel, void **message)
+{
+        return weir__channel_receive(channel, message, NULL);
 }
 
 size_t

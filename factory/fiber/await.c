@@ -98,17 +98,6 @@ weir_fiber_go(weir_go_fn *function, void *context)
 /* -- waits without a task -- */
 
 int
-weir__fiber_may_wait(struct weir__fiber **fiber)
-{
-        *fiber = weir__fiber_self();
-        if (!*fiber)
-                return -EDEADLK;
-        if (__builtin_expect((*fiber)->refused != NULL, 0))
-                weir__fiber_drop_refused(*fiber);
-        return weir__fiber_cause(*fiber);
-}
-
-int
 weir_fiber_yield(void)
 {
         struct weir__fiber *fiber = weir__fiber_self();
@@ -206,45 +195,61 @@ run_wait(struct weir__work *work)
 
 static const struct weir__task_ops send_ops = WAIT_OPS("a send"), receive_ops = WAIT_OPS("a receive");
 
-/* The same kind of wait once more needs little. */
+/* In the memory of the wait was something else, or a wait of the other kind. */
 static void
-prepare_wait(struct weir__fiber *fiber)
+begin_wait(struct weir__fiber *fiber)
 {
+        struct weir_series *scope = fiber->scope;
         struct weir__wait_task *wait = &fiber->own.wait;
         unsigned queue = fiber->wait_ops == &send_ops ? WEIR__CHANNEL_SENDERS : WEIR__CHANNEL_RECEIVERS;
 
-        if (wait->task.work.ops == &fiber->wait_ops->work) {
-                wait->task.status = 0;
-                atomic_store_explicit(&wait->task.word, WEIR__NEW, memory_order_relaxed);
-                wait->wait.object = fiber->wanted.wait.object;
-                wait->won = NULL;
-        } else {
-                weir__wait_task_init(wait, 0, fiber->wait_ops, fiber->wanted.wait.object, queue, weir__fiber_go_on, NULL);
-        }
-        wait->task.series = fiber->scope;
+        weir__lock(&scope->lock);
+        weir__wait_task_init(wait, 0, fiber->wait_ops, fiber->wanted.wait.object, queue, weir__fiber_go_on, NULL);
+        wait->task.series = scope;
         wait->wait.message = fiber->wanted.wait.message;
+        scope->current = &wait->task;
+        if (__builtin_expect(weir__series_effective_cause(scope), 0))
+                weir__wait_end_early(&wait->task);
+        weir__unlock(&scope->lock);
+        weir__wait_start(&wait->task);
 }
 
+/* What was pushed into the series may have run in between. */
 void
 weir__fiber_start_wait(struct weir__fiber *fiber)
 {
         struct weir_series *scope = fiber->scope;
         struct weir_task *task = &fiber->own.wait.task;
 
+        if (!fiber->is_armed) {
+                begin_wait(fiber);
+                return;
+        }
+        fiber->is_armed = false;
         weir__lock(&scope->lock);
-        prepare_wait(fiber);
         scope->current = task;
         if (__builtin_expect(weir__series_effective_cause(scope), 0))
                 weir__wait_end_early(task);
         weir__unlock(&scope->lock);
-        weir__wait_start(task);
+        weir__wait_park(&fiber->own.wait);
+}
+
+/* The wait that can be armed; NULL: none. */
+static inline struct weir__wait_task *
+waiter_of(struct weir__fiber *fiber, const struct weir__task_ops *ops)
+{
+        struct weir__wait_task *wait = &fiber->own.wait;
+
+        return fiber->scope->current == &wait->task && wait->task.work.ops == &ops->work ? wait : NULL;
 }
 
 /* Waits at a channel.  Afterwards *message is what was received, or was not sent. */
 static int
-wait_at(struct weir__fiber *fiber, weir_channel *channel, const struct weir__task_ops *ops, void **message, void *at)
+wait_at(struct weir__fiber *fiber, weir_channel *channel, const struct weir__task_ops *ops, void **message, bool is_armed,
+        void *at)
 {
         fiber->wait_ops = ops;
+        fiber->is_armed = is_armed;
         fiber->wanted.wait.object = (struct weir__waitable *)channel;
         fiber->wanted.wait.message = *message;
         weir__fiber_leave(fiber, WEIR__FIBER_WAIT, at);
@@ -259,10 +264,13 @@ weir_fiber_receive(weir_channel *channel, void **message)
         void *received = NULL;
         int fault = weir__fiber_may_wait(&fiber);
 
-        if (!fault)
-                fault = weir_channel_poll(channel, &received);
-        if (fault == -EAGAIN)
-                fault = wait_at(fiber, channel, &receive_ops, &received, WEIR__FIBER_AT);
+        if (!fault) {
+                struct weir__wait_task *waiter = waiter_of(fiber, &receive_ops);
+
+                fault = weir__channel_receive(channel, &received, waiter);
+                if (fault == -EAGAIN)
+                        fault = wait_at(fiber, channel, &receive_ops, &received, waiter, WEIR__FIBER_AT);
+        }
         *message = received;
         return fault;
 }
@@ -273,9 +281,11 @@ weir_fiber_send(weir_channel *channel, void *message)
         struct weir__fiber *fiber;
         int fault = weir__fiber_may_wait(&fiber);
 
-        if (!fault)
-                fault = weir_channel_post(channel, message);
-        return fault == -EAGAIN ? wait_at(fiber, channel, &send_ops, &message, WEIR__FIBER_AT) : fault;
+        if (fault)
+                return fault;
+        struct weir__wait_task *waiter = waiter_of(fiber, &send_ops);
+        fault = weir__channel_send(channel, message, waiter);
+        return fault == -EAGAIN ? wait_at(fiber, channel, &send_ops, &message, waiter, WEIR__FIBER_AT) : fault;
 }
 
 /* -- guards -- */

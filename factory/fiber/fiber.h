@@ -102,6 +102,7 @@ struct weir__fiber {
         bool is_begun : 1;   /* it has begun before its start; constant from then on */
         bool is_child : 1;   /* of a group, without a series around it; constant once started */
         bool has_waited : 1; /* it is a root, or has the time since when it runs.  Its worker's */
+        bool is_armed : 1;   /* its wait at a channel is linked, and is to be parked.  Its own; the worker's while it waits */
         uint8_t hops;        /* stretches in hop mode; the worker's */
         struct weir_group *groups; /* that are open, the newest first; guarded by lock */
 
@@ -176,7 +177,18 @@ weir__fiber_has_lost_poller(const struct weir__worker *worker)
 void weir__fiber_drop_refused(struct weir__fiber *fiber);
 
 /* 0, or why the fiber that runs must not wait.  Sets *fiber.  Gives back what the last await has refused. */
-int weir__fiber_may_wait(struct weir__fiber **fiber);
+static inline int
+weir__fiber_may_wait(struct weir__fiber **fiber)
+{
+        struct weir__fiber *self = weir__fiber_self();
+
+        *fiber = self;
+        if (__builtin_expect(!self, 0))
+                return -EDEADLK;
+        if (__builtin_expect(self->refused != NULL, 0))
+                weir__fiber_drop_refused(self);
+        return weir__fiber_cause(self);
+}
 
 /* weir_await in that fiber. */
 int weir__fiber_await(struct weir__fiber *fiber, struct weir_task *task, void *at);

@@ -100,6 +100,21 @@ claim(struct weir__wait_task *self)
                                                        memory_order_relaxed);
 }
 
+/* The same for one that may be armed: NEW -> READY.  Whoever parks it finds that, and delivers it. */
+static __attribute__((noinline)) bool
+claim_armed(struct weir__wait_task *self, struct weir__work_list *claimed)
+{
+        uint32_t expected = WEIR__NEW;
+
+        if (atomic_compare_exchange_strong_explicit(&self->task.word, &expected, WEIR__READY, memory_order_acq_rel,
+                                                    memory_order_relaxed))
+                return true;
+        if (!claim(self)) /* else it was parked just now */
+                return false;
+        weir__work_append(claimed, &self->task.work);
+        return true;
+}
+
 /* The task is there until its wait is unlinked: its worker needs the lock for that. */
 struct weir__wait *
 weir__wait_claim_oldest(struct weir__list *queue, struct weir__work_list *claimed)
@@ -107,10 +122,12 @@ weir__wait_claim_oldest(struct weir__list *queue, struct weir__work_list *claime
         struct weir__wait *wait = weir__wait_oldest(queue);
         bool is_claimed = claim(wait->task);
 
-        if (is_claimed) {
-                wait->task->won = wait;
+        if (is_claimed)
                 weir__work_append(claimed, &wait->task->task.work);
-        }
+        else
+                is_claimed = claim_armed(wait->task, claimed);
+        if (is_claimed)
+                wait->task->won = wait;
         weir__wait_unlink(wait);
         return is_claimed ? wait : NULL;
 }
@@ -171,6 +188,16 @@ weir__wait_at_once(struct weir__wait *wait)
 
 /* -- the start -- */
 
+/* A cancel came before the start was over. */
+static void
+become_cancelled(struct weir_task *task)
+{
+        int cause = task->series ? weir__series_effective_cause(task->series) : 0;
+
+        task->status = cause ? cause : -ECANCELED;
+        atomic_store_explicit(&task->word, WEIR__READY, memory_order_release);
+}
+
 /* Changes NEW to that state.  Returns false when a cancel came first: the task is READY, with the cause as its status. */
 static bool
 leave_new(struct weir_task *task, uint32_t state)
@@ -179,9 +206,7 @@ leave_new(struct weir_task *task, uint32_t state)
 
         if (atomic_compare_exchange_strong_explicit(&task->word, &expected, state, memory_order_acq_rel, memory_order_acquire))
                 return true;
-        int cause = task->series ? weir__series_effective_cause(task->series) : 0;
-        task->status = cause ? cause : -ECANCELED;
-        atomic_store_explicit(&task->word, WEIR__READY, memory_order_release);
+        become_cancelled(task);
         return false;
 }
 
@@ -233,6 +258,44 @@ weir__wait_start(struct weir_task *task)
         weir__wait_deliver_all(&claimed);
         if (!waits)
                 weir__task_deliver(task);
+}
+
+/* -- the start in two halves -- */
+
+int
+weir__wait_arm(struct weir__wait_task *self, struct weir__waitable *object, void *message)
+{
+        if (weir__phase_is_stopping())
+                return -ESHUTDOWN;
+        self->task.status = 0;
+        self->won = NULL;
+        self->wait.object = object;
+        self->wait.message = message;
+        atomic_store_explicit(&self->task.word, WEIR__NEW, memory_order_relaxed);
+        weir__wait_link(&self->wait);
+        return -EAGAIN;
+}
+
+/* Under the lock the claimer has written what it gives. */
+static __attribute__((noinline)) void
+end_armed(struct weir__wait_task *self, uint32_t state)
+{
+        weir__lock(&self->wait.object->lock);
+        weir__wait_unlink(&self->wait);
+        weir__unlock(&self->wait.object->lock);
+        if (state != WEIR__READY)
+                become_cancelled(&self->task);
+        weir__task_deliver(&self->task);
+}
+
+void
+weir__wait_park(struct weir__wait_task *self)
+{
+        uint32_t state = WEIR__NEW;
+
+        if (!atomic_compare_exchange_strong_explicit(&self->task.word, &state, WEIR__PENDING, memory_order_acq_rel,
+                                                     memory_order_acquire))
+                end_armed(self, state);
 }
 
 /* -- the end -- */

@@ -6,9 +6,12 @@
  * A task that waits:
  *
  *     NEW --start--> PENDING, linked into a queue --claimed--> READY --> RUNNING --> freed
- *      \--start, and what it wants is there ------------------/
+ *      |--start, and what it wants is there ------------------/
+ *      \--arm--> NEW, linked --park--> PENDING
+ *                           \--claimed, and then park-------/
  *
- * The thread that changes PENDING to READY has claimed the task.  It delivers the task, once.
+ * The thread that changes PENDING to READY has claimed the task.  It delivers the task, once.  A task that is armed is delivered
+ * by the thread that parks it.
  *
  * A fulfilment claims under the object's lock, and unlinks the wait.  A cancel claims without that lock, so the wait stays linked
  * for a while.  The next thread that meets it under the lock unlinks it; at the latest the worker of the task does, before the
@@ -238,8 +241,8 @@ void weir__wait_unlink(struct weir__wait *wait);
 /* Moves a wait that is linked to the end of its queue. */
 void weir__wait_requeue(struct weir__wait *wait);
 
-/* Unlinks the oldest wait, and claims its task.  Returns it, its task being appended to `claimed`; NULL: somebody else has
- * claimed the task. */
+/* Unlinks the oldest wait, and claims its task.  Returns it, its task being appended to `claimed` unless it is armed; NULL:
+ * somebody else has claimed the task. */
 struct weir__wait *weir__wait_claim_oldest(struct weir__list *queue, struct weir__work_list *claimed);
 
 /* The oldest wait that was not claimed; older ones are unlinked.  NULL: there is none. */
@@ -325,6 +328,13 @@ bool weir__wait_finish_start(struct weir__wait_task *self, int outcome);
  * linked now.  pend: whether the task waits; otherwise they are to be unlinked again. */
 bool weir__wait_decide(struct weir__wait_task *self, int outcome);
 bool weir__wait_pend(struct weir__wait_task *self);
+
+/* The start in two halves, for a task that begins to wait while nobody may deliver it yet: a fiber on its stack.  arm: under the
+ * lock of the object, whose `try` has said -EAGAIN, the wait is linked.  Whoever claims the task meanwhile does not deliver it.
+ * park: from now on the claimer delivers it; if there was one, this does.  No lock is held.  Only a cancel may touch the word of
+ * the task before.  Result: -EAGAIN; -ESHUTDOWN: it is not linked. */
+int weir__wait_arm(struct weir__wait_task *self, struct weir__waitable *object, void *message);
+void weir__wait_park(struct weir__wait_task *self);
 
 /* On the task's worker, before the callback: the wait is unlinked, if it is still linked.  No lock is held. */
 void weir__wait_leave(struct weir__wait *wait);

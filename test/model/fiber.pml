@@ -3,13 +3,13 @@
  *
  *   Worker    two of them: run the callbacks of what the fiber awaits, and in them its stretches; start what it wants next; run
  *             the walk that hands down a cause; end the fiber
- *   Fulfil    claims what is pending, as an object at which a task waits, at any time
+ *   Fulfil    claims what is pending, or armed, as an object at which a task waits, at any time
  *   Limit     one for each of two awaits: comes at any time once it was set, also when its await is over
  *   Cancel    ends the series in which the fiber is, at any time, also before its start
  *   Direct    ends the inner series, by a reference, at any time
  *
  * The function has two awaits, and decides at each what it awaits: a task with a limit, a wait at a channel in its own block, or
- * a yield.  An await that finds a cause does not leave the stack.  The inner series is the only scope: a shield is another one
+ * a yield.  A second wait behind a first one may be armed on the stack.  An await that finds a cause does not leave the stack.  The inner series is the only scope: a shield is another one
  * of the same kind.  What a cancel does under the lock of the outer series, and below it, is done in the steps of the code.  The
  * lock of an object is held within one step.
  *
@@ -64,6 +64,8 @@ bool ending_ready;       /* the walk is delivered */
 byte wish;               /* its own on the stack, then the worker's */
 byte at;                 /* how many awaits have begun */
 bool armed[AWAITS + 1];  /* the limits */
+bool is_armed;           /* its wait is linked, and not parked */
+bool is_linked;          /* guarded by the lock of the object */
 bool has_limits;         /* constant */
 
 /* For judging only. */
@@ -187,6 +189,33 @@ inline mark_if_ended(task)
         seen = NONE
 }
 
+/* The second half of a wait that was armed on the stack. */
+inline park()
+{
+        is_armed = false;
+        lock();
+        current = OWN;
+#ifndef MUTANT_PARKED_UNLOOKED
+        look();
+#endif
+        mark_if_ended(OWN);
+        unlock();
+        if
+        :: d_step { word[OWN] == NEW -> word[OWN] = PENDING }
+        :: word[OWN] == READY ->
+#ifndef MUTANT_ARMED_DELIVERED
+                deliver(OWN)
+#else
+                skip
+#endif
+        :: word[OWN] == MARKED ->
+                look();
+                assert(seen != NONE);
+                d_step { word[OWN] = READY; status[OWN] = seen; seen = NONE; is_linked = false };
+                deliver(OWN)
+        fi
+}
+
 inline begin_task(task)
 {
 #ifdef MUTANT_CAUSE_LOOKED_FOR_FIRST
@@ -239,7 +268,8 @@ inline feed()
 {
         if
         :: wish == WISH_YIELD -> deliver_own()
-        :: wish == WISH_WAIT -> begin_task(OWN)
+        :: wish == WISH_WAIT && !is_armed -> begin_task(OWN)
+        :: wish == WISH_WAIT && is_armed -> park()
         :: wish == WISH_TASK -> begin_task(TASK)
         :: wish == WISH_END ->
                 d_step {
@@ -328,7 +358,12 @@ inline run_function()
                 d_step { at++; must = cancelled };
                 if
                 :: wish = WISH_YIELD; left = true
-                :: wish = WISH_WAIT; look(); left = (seen == NONE)
+                :: wish = WISH_WAIT; look(); left = (seen == NONE);
+                        if
+                        :: left && current == OWN && own == WAIT ->
+                                d_step { word[OWN] = NEW; status[OWN] = NONE; is_linked = true; is_armed = true }
+                        :: else
+                        fi
                 :: has_limits -> wish = WISH_TASK; begin_limit(); look(); left = (seen == NONE)
                 fi;
                 if
@@ -349,13 +384,17 @@ inline stretch()
 {
         d_step { touch(); assert(!on_stack); on_stack = true };
         if
-        :: at > 0 -> return_from_await(); run_function()
+        :: at > 0 -> return_from_await()
         :: at == 0 -> /* it begins */
                 look();
                 if
                 :: seen != NONE -> wish = WISH_END; seen = NONE
-                :: else -> run_function()
+                :: else
                 fi
+        fi;
+        if
+        :: wish != WISH_END -> run_function()
+        :: else
         fi;
 #ifdef MUTANT_STARTED_ON_THE_STACK
         feed();
@@ -455,8 +494,12 @@ proctype Fulfil()
         byte task;
 
         do
-        :: d_step { word[OWN] == PENDING && own == WAIT -> task = OWN; word[OWN] = READY; status[OWN] = NONE; assert(!stopped) };
+        :: d_step { word[OWN] == PENDING && own == WAIT -> task = OWN; word[OWN] = READY; status[OWN] = NONE; is_linked = false; assert(!stopped) };
            deliver(task)
+        :: d_step { word[OWN] == NEW && is_linked -> word[OWN] = READY; is_linked = false }
+#ifdef MUTANT_ARMED_DELIVERED
+                ; deliver(OWN)
+#endif
         :: d_step { word[TASK] == PENDING -> task = TASK; word[TASK] = READY; status[TASK] = NONE; assert(!stopped) };
            deliver(task)
         :: completed -> break
