@@ -270,9 +270,29 @@ is_private(const struct weir__fiber *fiber)
                atomic_load_explicit(&inner->references, memory_order_acquire) == 2;
 }
 
+/* A child of a group is known to that alone, unless somebody has a reference to its series.  If so the group leaves it, and it is
+ * gone.  Neither the fiber nor those around it have a cause, which would be its status. */
+static bool
+end_private_child(struct weir__fiber *fiber)
+{
+        struct weir_series *inner = &fiber->inner;
+
+        if (!fiber->is_child || fiber->shield || fiber->task.on_free || inner->free_context || weir__series_extra_of(inner) ||
+            atomic_load_explicit(&weir__series_descents, memory_order_acquire) || weir__phase_is_stopping() ||
+            atomic_load_explicit(&inner->cause, memory_order_acquire))
+                return false;
+        set_status(fiber);
+        if (!weir__group_forget_private(inner, fiber->task.series, fiber->task.status))
+                return false;
+        weir__free(fiber, sizeof *fiber);
+        return true;
+}
+
 static void
 end(struct weir__fiber *fiber)
 {
+        if (end_private_child(fiber))
+                return;
         if (is_private(fiber)) {
                 set_status(fiber);
                 atomic_store_explicit(&fiber->inner.references, 1, memory_order_relaxed);
@@ -427,6 +447,16 @@ end_early(struct weir_task *task)
 
 /* -- the start -- */
 
+static inline void
+go_to_begin(struct weir__fiber *fiber)
+{
+        atomic_store_explicit(&fiber->task.word, WEIR__PENDING, memory_order_release); /* for dumps */
+        if (fiber->is_begun)
+                weir__series_go_on(fiber->scope);
+        else
+                weir__fiber_deliver_own(fiber);
+}
+
 static void
 start(struct weir_task *task)
 {
@@ -438,11 +468,7 @@ start(struct weir_task *task)
                 weir__series_enter(inner, task->series);
                 weir__unlock(&inner->lock);
         }
-        atomic_store_explicit(&task->word, WEIR__PENDING, memory_order_release); /* for dumps */
-        if (fiber->is_begun)
-                weir__series_go_on(fiber->scope);
-        else
-                weir__fiber_deliver_own(fiber);
+        go_to_begin(fiber);
 }
 
 struct weir_series *
@@ -457,12 +483,9 @@ weir__fiber_as_child(struct weir_task *task)
 }
 
 void
-weir__fiber_start_child(struct weir_series *inner, struct weir_series *within)
+weir__fiber_start_child(struct weir_series *inner)
 {
-        struct weir__fiber *fiber = fiber_of_series(inner);
-
-        fiber->task.series = within;
-        start(&fiber->task);
+        go_to_begin(fiber_of_series(inner));
 }
 
 static bool
@@ -573,19 +596,4 @@ weir_fiber_new_as(const char *name, weir_fiber_fn *function, weir_task_fn *done,
         if (!function)
                 weir__task_poison(&fiber->task, weir__log_refusal("weir_fiber_new: the function is NULL: expected one"));
         return &fiber->task;
-}
-
-int
-weir_fiber_stats(struct weir_fiber_stats *stats)
-{
-        struct weir__stack_stats stacks;
-
-        if (!stats)
-                return -EINVAL;
-        weir__stack_stats(&stacks);
-        *stats = (struct weir_fiber_stats){.running = stacks.in_use,
-                                           .stacks = stacks.made,
-                                           .stack_size = stacks.size,
-                                           .stacks_most = stacks.cap == SIZE_MAX ? 0 : stacks.cap};
-        return 0;
 }

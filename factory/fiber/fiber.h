@@ -236,11 +236,23 @@ int weir__fiber_take_stack(struct weir__fiber *fiber);
  * Result:  what it awaits runs in; NULL: it is none. */
 struct weir_series *weir__fiber_as_child(struct weir_task *task);
 
-/* Starts it within that series of the group, at whose place `index` it is. */
-void weir__fiber_start_child(struct weir_series *inner, struct weir_series *within);
+/* It is within that series of the group from now on.  Nobody else knows it yet, and the group has not its cause meanwhile: under
+ * the lock of that. */
+static inline void
+weir__fiber_enter_group(struct weir_series *inner, struct weir_series *within)
+{
+        ((struct weir__fiber *)inner->owner)->task.series = within;
+        weir__series_enter(inner, within);
+}
+
+/* Starts it.  Its `index` is its place in the group. */
+void weir__fiber_start_child(struct weir_series *inner);
 
 /* It has ended. */
 void weir__group_child_ended(struct weir_series *within, uint32_t place, int status);
+
+/* The same, if nobody else has a reference to it: nobody can find it any more then.  Returns whether it was so. */
+bool weir__group_forget_private(struct weir_series *child, struct weir_series *within, int status);
 
 /* When the library is loaded. */
 void weir__fiber_prepare_trim(void);

@@ -133,27 +133,67 @@ end_early(struct weir_group *group, int cause)
 
 /* -- children -- */
 
+/* What is to be done once the lock is let go. */
+struct behind {
+        bool walks, goes_on;
+};
+
+/* Under the lock. */
+static inline struct behind
+forget_child(struct weir_group *group, uint32_t place, int result)
+{
+        struct behind behind = {false, false};
+
+        group->children[place] = NULL;
+        group->free = place;
+        group->left--;
+        if (__builtin_expect(result, 0)) {
+                if (group->failures++ == 0)
+                        group->status = result;
+                if (group->stops_on_failure)
+                        behind.walks = begin_to_end(group, -ECANCELED);
+        }
+        behind.goes_on = is_over(group);
+        return behind;
+}
+
+/* Unless a walk or the fiber itself is on its way the group may be gone by now. */
+static inline void
+go_on(struct weir_group *group, struct weir__fiber *fiber, struct behind behind)
+{
+        if (behind.walks)
+                weir__deliver(home(group), &group->walk);
+        else if (behind.goes_on)
+                weir__fiber_deliver_own(fiber);
+}
+
 void
 weir__group_child_ended(struct weir_series *within, uint32_t place, int result)
 {
         struct weir_group *group = weir__container_of(within, struct weir_group, within);
         struct weir__fiber *fiber = group->fiber;
-        bool walks = false;
 
         weir__lock(&fiber->lock);
-        group->children[place] = NULL;
-        group->free = place;
-        group->left--;
-        if (result && group->failures++ == 0)
-                group->status = result;
-        if (result && group->stops_on_failure)
-                walks = begin_to_end(group, -ECANCELED);
-        bool goes_on = is_over(group);
+        struct behind behind = forget_child(group, place, result);
         weir__unlock(&fiber->lock);
-        if (walks)
-                weir__deliver(home(group), &group->walk);
-        else if (goes_on)
-                weir__fiber_deliver_own(fiber);
+        go_on(group, fiber, behind);
+}
+
+/* Walks and dumps take references under the lock. */
+bool
+weir__group_forget_private(struct weir_series *child, struct weir_series *within, int result)
+{
+        struct weir_group *group = weir__container_of(within, struct weir_group, within);
+        struct weir__fiber *fiber = group->fiber;
+        struct behind behind = {false, false};
+
+        weir__lock(&fiber->lock);
+        bool is_private = atomic_load_explicit(&child->references, memory_order_acquire) == 2;
+        if (is_private)
+                behind = forget_child(group, child->index, result);
+        weir__unlock(&fiber->lock);
+        go_on(group, fiber, behind);
+        return is_private;
 }
 
 static void
@@ -191,7 +231,9 @@ add(struct weir_group *group, struct weir_series *child, bool is_fiber)
         weir__lock(&group->fiber->lock);
         bool has_place = find_place(group, &place);
         if (has_place) {
-                if (!is_fiber) {
+                if (is_fiber) {
+                        weir__fiber_enter_group(child, &group->within);
+                } else {
                         child->work.ops = &child_ops.work;
                         child->owner = group;
                 }
@@ -248,7 +290,7 @@ weir_group_start(weir_group *group, weir_task *task)
         else if (!is_added)
                 weir__series_discard(child);
         else if (fiber)
-                weir__fiber_start_child(child, &group->within);
+                weir__fiber_start_child(child);
         else
                 weir__series_launch(child, &group->within);
         return is_added ? 0 : -ENOMEM;

@@ -1,4 +1,4 @@
-/* factory/fiber/trim.c: memory of stacks that nobody has used for a second goes back, by an alarm.
+/* factory/fiber/trim.c: memory of stacks that nobody has used for a second goes back, by an alarm; the counts of stacks.
  *
  *     idle --stacks are free too many--> the alarm is set --it comes--> one arena in a turn <--> the alarm is set
  *       ^--------------------------------- nothing waits any more ----------------------------------'
@@ -6,6 +6,8 @@
  * Threads: the arenas ask for one tender at a time (kernel/stack/stack.h), so the alarm has one owner: the thread that was asked,
  *          and from then on the worker that runs it. */
 #include "factory/fiber/fiber.h"
+
+#include <errno.h>
 
 #include "kernel/base/clock.h"
 #include "kernel/base/phase.h"
@@ -55,4 +57,19 @@ void
 weir__fiber_prepare_trim(void)
 {
         weir__stack_call_tender = call_tender;
+}
+
+int
+weir_fiber_stats(struct weir_fiber_stats *stats)
+{
+        struct weir__stack_stats stacks;
+
+        if (!stats)
+                return -EINVAL;
+        weir__stack_stats(&stacks);
+        *stats = (struct weir_fiber_stats){.running = stacks.in_use,
+                                           .stacks = stacks.made,
+                                           .stack_size = stacks.size,
+                                           .stacks_most = stacks.cap == SIZE_MAX ? 0 : stacks.cap};
+        return 0;
 }

@@ -2,7 +2,8 @@
  *
  *   Fiber     opens the group, starts two children, one after the other, and closes it: it goes on when no child is left and no
  *             walk is on its way, and frees it
- *   Child     of each: looks for a cause when it is launched; ends by itself at any time, well or not, or is ended early
+ *   Child     of each: looks for a cause when it is launched; ends by itself at any time, well or not, or is ended early.  One
+ *             that is a fiber has looked when it was added.  If only the group knows it, it is gone when that leaves it
  *   Walker    runs the walk, a place at a time
  *   Cancel    an early end of the fiber, which finds the group among those that are open, at any time
  *
@@ -28,6 +29,7 @@ bool freed;
 byte references[CHILDREN];
 bool launched[CHILDREN], ended_early[CHILDREN];
 bool refused[CHILDREN];
+bool is_fiber[CHILDREN]; /* constant */
 
 /* The fiber. */
 bool own_ready;          /* its next stretch is delivered */
@@ -102,9 +104,30 @@ inline begin_to_end()
         fi
 }
 
+/* Under the lock. */
+inline leave_child()
+{
+        child[number] = false;
+        left--;
+        if
+        :: fails && stops_on_failure -> begin_to_end()
+        :: else
+        fi;
+        look_whether_over()
+}
+
+inline send()
+{
+        if
+        :: walks -> deliver_walk()
+        :: !walks && goes_on -> deliver_own()
+        :: else
+        fi
+}
+
 proctype Child(byte number)
 {
-        bool walks, goes_on, fails;
+        bool walks, goes_on, fails, is_gone;
 
         if
         :: launched[number]
@@ -114,7 +137,7 @@ proctype Child(byte number)
                 assert(references[number] > 0);
                 if
 #ifndef MUTANT_LAUNCHED_UNLOOKED
-                :: has_cause -> ended_early[number] = true
+                :: has_cause && !is_fiber[number] -> ended_early[number] = true
 #endif
                 :: else
                 fi
@@ -124,27 +147,37 @@ proctype Child(byte number)
         :: d_step { !ended_early[number] -> assert(!walk_over); fails = true } /* else it would be left pending */
         :: d_step { !ended_early[number] -> assert(!walk_over) }
         fi;
+        d_step {
+                if
+#ifdef MUTANT_PRIVATE_UNCOUNTED
+                :: is_fiber[number] && !ended_early[number] ->
+#else
+                :: is_fiber[number] && !ended_early[number] && references[number] == 1 ->
+#endif
+                        touch();
+                        leave_child();
+                        references[number] = 0;
+                        is_gone = true
+                :: else
+                fi
+        };
+        if
+        :: is_gone -> send(); goto out
+        :: else
+        fi;
 #ifdef MUTANT_LEFT_UNLOCKED
         d_step { touch(); goes_on = (is_joined && left == 1 && !is_walking) };
 #endif
         d_step {
                 touch();
+#ifdef MUTANT_LEFT_UNLOCKED
                 child[number] = false;
-                left--;
-                if
-                :: fails && stops_on_failure -> begin_to_end()
-                :: else
-                fi
-#ifndef MUTANT_LEFT_UNLOCKED
-                ;
-                look_whether_over()
+                left--
+#else
+                leave_child()
 #endif
         };
-        if
-        :: walks -> deliver_walk()
-        :: !walks && goes_on -> deliver_own()
-        :: else
-        fi;
+        send();
         unref(number);
 out:
         skip
@@ -234,10 +267,24 @@ inline launch()
         launched[number] = true
 }
 
+inline enter()
+{
+        if
+        :: is_fiber[number] && has_cause -> ended_early[number] = true
+        :: else
+        fi
+}
+
 inline add()
 {
+#ifdef MUTANT_ENTERED_UNLOCKED
+        d_step { enter() };
+#endif
         d_step {
                 touch();
+#ifndef MUTANT_ENTERED_UNLOCKED
+                enter();
+#endif
                 child[number] = true;
                 count++;
                 left++
@@ -316,6 +363,11 @@ init
                 if
                 :: stops_on_failure = true
                 :: stops_on_failure = false
+                fi;
+                if
+                :: is_fiber[0] = true
+                :: is_fiber[1] = true
+                :: true
                 fi;
                 run Fiber();
                 run Child(0);
