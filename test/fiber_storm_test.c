@@ -415,6 +415,67 @@ a_dump_and_a_trace_see_them(void)
                 storm(round, false, true);
 }
 
+/* -- channels that go -- */
+
+enum { HAND_OVERS = WEIR_TEST_SANITIZED ? 3000 : 30000 };
+
+static int
+send_one(void *channel)
+{
+        int status = weir_fiber_send(channel, &at);
+
+        weir_channel_unref(channel);
+        return status;
+}
+
+/* Two waits at one channel, which is gone once both sides have come to the end of the second one. */
+static int
+hand_over_and_free(void *context)
+{
+        void *message;
+
+        (void)context;
+        for (unsigned i = 0; i < HAND_OVERS; i++) {
+                weir_channel *channel = weir_channel_new(0, NULL);
+                weir_group *group = weir_group_open();
+
+                for (unsigned j = 0; j < 2; j++) {
+                        weir_group_start(group, weir_fiber_new(send_one, NULL, weir_channel_ref(channel)));
+                        CU_ASSERT_EQUAL(weir_fiber_receive(channel, &message), 0);
+                }
+                weir_channel_unref(channel);
+                CU_ASSERT_EQUAL(weir_group_close(group), 0);
+        }
+        return 0;
+}
+
+static void *
+dump_without_a_pause(void *context)
+{
+        int nowhere = open("/dev/null", O_WRONLY | O_CLOEXEC);
+
+        (void)context;
+        while (!at.is_over)
+                weir_debug_dump(nowhere);
+        close(nowhere);
+        return NULL;
+}
+
+/* A dump may look at the channel of a wait while that ends. */
+static void
+a_dump_looks_at_channels_that_go(void)
+{
+        pthread_t dumper;
+
+        at.is_over = false;
+        weir_test_begin_real(2);
+        CU_ASSERT_EQUAL_FATAL(pthread_create(&dumper, NULL, dump_without_a_pause, NULL), 0);
+        CU_ASSERT_EQUAL(weir_task_run(weir_fiber_new(hand_over_and_free, NULL, NULL)), 0);
+        at.is_over = true;
+        pthread_join(dumper, NULL);
+        weir_test_end();
+}
+
 /* -- errno -- */
 
 static _Atomic unsigned moved, wrong;
@@ -482,6 +543,7 @@ main(void)
                 WEIR_TEST(all_fibers_end_and_nothing_is_left),
                 WEIR_TEST(a_shutdown_comes_meanwhile),
                 WEIR_TEST(a_dump_and_a_trace_see_them),
+                WEIR_TEST(a_dump_looks_at_channels_that_go),
                 WEIR_TEST(errno_is_that_of_the_thread_that_runs),
         };
 

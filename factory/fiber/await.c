@@ -172,12 +172,22 @@ weir_fiber_sleep(weir_nsec duration)
         return fiber->own.timer.task.status;
 }
 
+/* A dump may still look at the channel, which may be freed from now on. */
+static __attribute__((cold, noinline)) void
+wait_for_looks(struct weir_series *scope)
+{
+        weir__lock(&scope->lock);
+        weir__unlock(&scope->lock);
+}
+
 static void
 run_wait(struct weir__work *work)
 {
         struct weir__fiber *fiber = weir__container_of(work, struct weir__fiber, own.wait.task.work);
 
         weir__wait_set_running(&fiber->own.wait);
+        if (__builtin_expect(atomic_load(&weir__wait_looks) > 0, 0))
+                wait_for_looks(fiber->scope);
         weir__fiber_run_own(fiber);
 }
 

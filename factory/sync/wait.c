@@ -14,6 +14,8 @@
 #include "kernel/base/phase.h"
 #include "kernel/memory/memory.h"
 
+_Atomic unsigned weir__wait_looks;
+
 void
 weir__wait_task_init(struct weir__wait_task *self, size_t size, const struct weir__task_ops *ops, struct weir__waitable *object,
                      unsigned queue, weir_task_fn *done, void *context)
@@ -90,13 +92,13 @@ weir__wait_unlink(struct weir__wait *wait)
         atomic_store_explicit(&wait->is_linked, false, memory_order_release); /* its worker looks without the lock */
 }
 
-/* PENDING -> READY.  Returns false when somebody else has done that. */
+/* PENDING -> READY.  Returns false when somebody else has done that.  seq_cst: see weir__wait_describe. */
 static bool
 claim(struct weir__wait_task *self)
 {
         uint32_t expected = WEIR__PENDING;
 
-        return atomic_compare_exchange_strong_explicit(&self->task.word, &expected, WEIR__READY, memory_order_acq_rel,
+        return atomic_compare_exchange_strong_explicit(&self->task.word, &expected, WEIR__READY, memory_order_seq_cst,
                                                        memory_order_relaxed);
 }
 
@@ -350,6 +352,9 @@ weir__wait_release(struct weir_task *task, bool discarded)
         weir__waitable_unref(wait->object);
 }
 
+/* A task keeps its object until its series has left it, under the lock that is held now.  A fiber's own wait does not leave, and
+ * the program may free the object once it is over.  So whoever ends such a wait looks whether somebody looks at one.  The look is
+ * counted before the word is read, and the word is changed before the count is read: one of the two sees the other. */
 void
 weir__wait_describe(const struct weir_task *task, char *out, size_t room)
 {
@@ -357,9 +362,13 @@ weir__wait_describe(const struct weir_task *task, char *out, size_t room)
         char title[WEIR__TITLE_SIZE], more[160];
 
         out[0] = '\0';
-        if (atomic_load_explicit(&task->word, memory_order_acquire) != WEIR__PENDING)
-                return;
-        size_t waiting = weir__waitable_describe(wait->object, wait, more, sizeof more);
-        weir__waitable_title(wait->object, title, sizeof title);
-        snprintf(out, room, "%s, at which %zu wait%s%s%s", title, waiting, waiting == 1 ? "s" : "", *more ? ", " : "", more);
+        atomic_fetch_add(&weir__wait_looks, 1);
+        if (atomic_load(&task->word) == WEIR__PENDING) {
+                size_t waiting = weir__waitable_describe(wait->object, wait, more, sizeof more);
+
+                weir__waitable_title(wait->object, title, sizeof title);
+                snprintf(out, room, "%s, at which %zu wait%s%s%s", title, waiting, waiting == 1 ? "s" : "", *more ? ", " : "",
+                         more);
+        }
+        atomic_fetch_sub(&weir__wait_looks, 1);
 }

@@ -350,6 +350,9 @@ struct weir_task *weir__wait_end_early(struct weir_task *task);
 void weir__wait_release(struct weir_task *task, bool discarded);
 void weir__wait_describe(const struct weir_task *task, char *out, size_t room);
 
+/* How many threads look at the object of a wait, each under the lock of the series of the task. */
+extern _Atomic unsigned weir__wait_looks;
+
 /* Of a kind such as "a counter", whose `run` and `release` may be its own. */
 #define WEIR__WAIT_TASK_OPS(a_kind, its_run, its_release)                                                           \
         {                                                                                                           \
