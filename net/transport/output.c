@@ -16,7 +16,7 @@
 /* Small pieces, one behind the other, for one write. */
 struct copy {
         size_t size;
-        char data[4096];
+        char data[12 * 1024]; /* 64 commands of 100 bytes */
 };
 
 /* Puts the pieces of a writer behind the others, as far as there is room.  Returns their bytes. */
