@@ -1208,6 +1208,151 @@ a_frame_function_goes_on_where_it_was(void)
         end();
 }
 
+/* -- direct requests -- */
+
+struct direct {
+        struct weir_direct_ask ask; /* first */
+        char reply[64];
+        int status;
+        unsigned calls;
+        enum weir_ask_stage stage;
+        bool asks_again;
+};
+
+static void
+see_direct(struct weir_direct_ask *ask, int status, const void *reply, size_t size)
+{
+        struct direct *direct = (struct direct *)ask;
+
+        direct->calls++;
+        direct->status = status;
+        direct->stage = weir_direct_stage(ask);
+        snprintf(direct->reply, sizeof direct->reply, "%.*s", (int)size, size ? (const char *)reply : "");
+        if (direct->asks_again) {
+                direct->asks_again = false;
+                CU_ASSERT_EQUAL(weir_ask_directly(endpoint, ask), 0);
+        }
+}
+
+static void
+ask_directly(struct direct *direct, const char *text)
+{
+        *direct = (struct direct){.ask = {.data = text, .size = strlen(text), .done = see_direct}};
+        CU_ASSERT_EQUAL(weir_ask_directly(endpoint, &direct->ask), 0);
+}
+
+#define SAW_DIRECTLY(direct, calls_, status_, reply_, stage_)      \
+        do {                                                       \
+                CU_ASSERT_EQUAL((direct)->calls, (calls_));        \
+                CU_ASSERT_EQUAL((direct)->status, (status_));      \
+                CU_ASSERT_STRING_EQUAL((direct)->reply, (reply_)); \
+                CU_ASSERT_EQUAL((direct)->stage, (stage_));        \
+        } while (0)
+
+static void
+direct_requests_and_tasks_keep_their_order(void)
+{
+        struct weir_protocol own = {.size = sizeof own, .frame = frame_of_lines, .connections = 1, .depth = 4};
+        struct direct first, third;
+        struct asked second;
+
+        begin(&own);
+        ask_directly(&first, "1");
+        ask(&second, "2");
+        ask_directly(&third, "3");
+        third.asks_again = true;
+        weir_test_pass(0);
+        int peer = must_take();
+        GOT(peer, "123");
+        answer(peer, "1a\n1b\n1c\n");
+        SAW_DIRECTLY(&first, 1, 0, "1a\n", WEIR_ASK_ANSWERED);
+        ANSWERED(&second, "1b\n");
+        SAW_DIRECTLY(&third, 1, 0, "1c\n", WEIR_ASK_ANSWERED);
+        GOT(peer, "3");
+        answer(peer, "1d\n");
+        SAW_DIRECTLY(&third, 2, 0, "1d\n", WEIR_ASK_ANSWERED);
+        ask_directly(&first, "4");
+        weir_test_pass(0);
+        GOT(peer, "4");
+        hang_up(peer);
+        SAW_DIRECTLY(&first, 1, -ECONNRESET, "", WEIR_ASK_WAITING);
+        end();
+}
+
+/* Without a function that reads what comes, the reply is copied. */
+static void
+a_direct_request_needs_no_frame_function(void)
+{
+        struct weir_protocol own = {.size = sizeof own, .delimiter = "\n", .delimiter_size = 1, .connections = 1};
+        struct direct direct, next;
+
+        begin(&own);
+        ask_directly(&direct, "hello\n");
+        ask_directly(&next, "next\n");
+        weir_test_pass(0);
+        int peer = must_take();
+        GOT(peer, "hello\n");
+        answer(peer, "wor");
+        answer(peer, "ld\n");
+        SAW_DIRECTLY(&direct, 1, 0, "world\n", WEIR_ASK_ANSWERED);
+        GOT(peer, "next\n");
+        weir_test_pass(WEIR_SEC(61));
+        SAW_DIRECTLY(&next, 1, -ETIMEDOUT, "", WEIR_ASK_WAITING);
+        close(peer);
+        weir_test_pass(0);
+        end();
+}
+
+/* The rest is a copy: the bytes are the program's again. */
+static void
+the_rest_of_a_direct_request_goes_out(void)
+{
+        struct weir_protocol own = {.size = sizeof own, .delimiter = "\n", .delimiter_size = 1, .connections = 1, .depth = 4};
+        char *bytes = malloc(LARGE + 2);
+        struct direct large;
+
+        memset(bytes, 'x', LARGE);
+        memcpy(bytes + LARGE, "\n", 2);
+        begin(&own);
+        ask_directly(&large, bytes);
+        weir_test_pass(0);
+        int peer = must_take();
+        answer(peer, "no\n");
+        SAW_DIRECTLY(&large, 1, 0, "no\n", WEIR_ASK_ANSWERED);
+        memset(bytes, '\n', LARGE);
+        free(bytes);
+        take_large(peer, "");
+        close(peer);
+        weir_test_pass(0);
+        end();
+}
+
+static void
+a_shutdown_ends_direct_requests(void)
+{
+        struct weir_protocol own = {.size = sizeof own, .frame = frame_of_lines, .connections = 1, .depth = 2};
+        struct direct direct[3];
+
+        begin(&own);
+        CU_ASSERT_EQUAL(weir_ask_directly(NULL, &direct[0].ask), -ENOMEM);
+        CU_ASSERT_EQUAL(weir_ask_directly(endpoint, NULL), -EINVAL);
+        direct[0].ask = (struct weir_direct_ask){.done = see_direct};
+        CU_ASSERT_EQUAL(weir_ask_directly(endpoint, &direct[0].ask), -EINVAL);
+        direct[0].ask = (struct weir_direct_ask){.data = "x", .size = (1 << 20) + 1, .done = see_direct};
+        CU_ASSERT_EQUAL(weir_ask_directly(endpoint, &direct[0].ask), -EMSGSIZE);
+        for (unsigned i = 0; i < 3; i++) {
+                ask_directly(&direct[i], "x");
+                weir_test_pass(0);
+        }
+        weir_test_end();
+        for (unsigned i = 0; i < 3; i++)
+                SAW_DIRECTLY(&direct[i], 1, -ESHUTDOWN, "", i < 2 ? WEIR_ASK_WAITING : WEIR_ASK_QUEUED);
+        CU_ASSERT_EQUAL(weir_ask_directly(endpoint, &direct[0].ask), -ESHUTDOWN);
+        CU_ASSERT_EQUAL(direct[0].calls, 1);
+        weir_endpoint_unref(endpoint);
+        close(listener);
+}
+
 /* -- the end -- */
 
 static void
@@ -1292,6 +1437,10 @@ main(void)
                 WEIR_TEST(a_byte_or_an_end_closes_an_idle_connection),
                 WEIR_TEST(replies_come_in_the_order_of_a_pipeline),
                 WEIR_TEST(numbers_match_replies_in_any_order),
+                WEIR_TEST(direct_requests_and_tasks_keep_their_order),
+                WEIR_TEST(a_direct_request_needs_no_frame_function),
+                WEIR_TEST(the_rest_of_a_direct_request_goes_out),
+                WEIR_TEST(a_shutdown_ends_direct_requests),
                 WEIR_TEST(a_function_matches_and_tells_pushes),
                 WEIR_TEST(requests_of_some_turns_are_one_write),
                 WEIR_TEST(a_connection_on_which_a_push_is_handled_is_not_idle),

@@ -96,6 +96,35 @@ a_server_is_asked(void)
         weir_endpoint_unref(endpoint);
 }
 
+/* A library's own task is a promise, of which the request is a part. */
+static void
+note_direct(struct weir_direct_ask *ask, int status, const void *reply, size_t size)
+{
+        (void)reply;
+        CU_ASSERT(size == 0 && weir_direct_stage(ask) == WEIR_ASK_CONNECTING);
+        weir_promise_end(*(weir_task **)(ask + 1), status);
+}
+
+static void
+a_request_is_a_part_of_a_promise(void)
+{
+        static const struct weir_protocol lines = {.size = sizeof lines, .delimiter = "\n", .delimiter_size = 1};
+        weir_endpoint *endpoint = weir_endpoint_new("unix:@nobody-listens-here", &lines);
+        int status = 1;
+        struct {
+                struct weir_direct_ask ask;
+                weir_task *promise;
+        } own = {{.data = "hello\n", .size = 6, .done = note_direct}, weir_promise_new(NULL, note_status, &status)};
+
+        weir_promise_ref(own.promise);
+        weir_task_start(own.promise);
+        CU_ASSERT(weir_ask_directly(endpoint, &own.ask) == 0);
+        weir_clock_advance(0);
+        CU_ASSERT(status == -ECONNREFUSED);
+        weir_promise_unref(own.promise);
+        weir_endpoint_unref(endpoint);
+}
+
 /* Pairs of lines.  A long one that comes in pieces is read once. */
 static ssize_t
 end_of_pair(const void *data, size_t size, void *context)
@@ -130,11 +159,13 @@ a_description_is_made_while_the_program_runs(void)
 
 EXAMPLE(a_protocol_is_served)
 EXAMPLE(a_server_is_asked)
+EXAMPLE(a_request_is_a_part_of_a_promise)
 EXAMPLE(a_description_is_made_while_the_program_runs)
 
 static const struct weir_test tests[] = {
         WEIR_TEST(run_a_protocol_is_served),
         WEIR_TEST(run_a_server_is_asked),
+        WEIR_TEST(run_a_request_is_a_part_of_a_promise),
         WEIR_TEST(run_a_description_is_made_while_the_program_runs),
 };
 

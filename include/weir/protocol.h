@@ -300,6 +300,42 @@ WEIR_API const void *weir_ask_reply(const weir_task *ask, size_t *size);
  * Threads: inside the task's callback. */
 WEIR_API enum weir_ask_stage weir_ask_stage(const weir_task *ask);
 
+/* -- direct requests: for libraries whose own tasks stand for them -- */
+
+struct weir_direct_ask;
+
+/* The request is over.  `status` is 0 with the reply, or that of weir_ask_new without one.
+ *
+ * Owner:   the request and its bytes are the program's again.  The reply, which no NUL follows, is borrowed until
+ *          the function returns.
+ * Threads: a worker, in a call that may give other requests their replies, too: it should only note the
+ *          reply, as by the end of a promise. */
+typedef void weir_direct_fn(struct weir_direct_ask *ask, int status, const void *reply, size_t size);
+
+/* A request in memory of the program. */
+struct weir_direct_ask {
+        const void *data;     /* a whole message; it stays as it is until `done` is called */
+        size_t size;
+        weir_direct_fn *done; /* called once */
+        uint64_t room[30];    /* the library's */
+};
+
+/* Sends a request that is no task: nothing is allocated and nothing is copied.  It goes out and gets its
+ * reply as weir_ask_new says.  It has no cancel and no deadline: who needs none throws the reply away.
+ *
+ * Owner:   the library has the request until `done` is called.  The caller keeps the endpoint until then.
+ * Result:  0; `done` is not called otherwise: -ENOMEM for a NULL endpoint; -EINVAL: there is no function, the
+ *          description has numbers, a length field or `bare`, so that messages are not sent as they are,
+ *          or the bytes are no message; -EMSGSIZE; -ESHUTDOWN: a shutdown has begun; -ECHILD in a forked
+ *          child; those of weir_init.
+ * Threads: any. */
+WEIR_API int weir_ask_directly(weir_endpoint *endpoint, struct weir_direct_ask *ask);
+
+/* How far it has come; if it has failed, in which stage.
+ *
+ * Threads: inside `done`. */
+WEIR_API enum weir_ask_stage weir_direct_stage(const struct weir_direct_ask *ask);
+
 WEIR_END
 
 #endif

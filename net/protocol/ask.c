@@ -1,15 +1,31 @@
-/* net/protocol/ask.c: a request and its reply, as a task.
+/* net/protocol/ask.c: a request and its reply: as a task, and direct, in memory of the program.
  *
- * Threads: made, started and cancelled on any thread; the rest on the owner of the endpoint's poller.
+ *     weir_ask_directly --work item--> a place on a connection --the reply, in a call of the cut--> done
+ *                                                \--the reply, or a failure, otherwise: work item--> done
+ *
+ * Threads: made, started and cancelled on any thread; the rest on the owner of the endpoint's poller.  `done` of a direct request
+ *          is called by a worker, which may lose the poller then.
  * Locks:   none. */
 #include <errno.h>
 #include <stdio.h>
-#include <stdlib.h>
+#include <string.h>
 
 #include "kernel/base/phase.h"
 #include "kernel/memory/memory.h"
+#include "kernel/observe/log.h"
+#include "kernel/runtime/runtime.h"
+#include "kernel/worker/deliver.h"
 #include "kernel/worker/user.h"
 #include "net/protocol/endpoint.h"
+
+struct weir__ask {
+        struct weir__io_task io;     /* first */
+        struct weir__asking request; /* with a use of its endpoint */
+
+        /* The owner's, then the callback's. */
+        char *reply; /* with a NUL behind the body; or NULL */
+        struct weir__part body;
+};
 
 static int
 try(struct weir__io_task *io)
@@ -18,32 +34,56 @@ try(struct weir__io_task *io)
 
         if (weir__phase_is_stopping())
                 return -ESHUTDOWN;
-        weir__list_append(&ask->endpoint->waiting, &ask->waiting);
         io->is_linked = true;
-        ask->endpoint->go_on(ask->endpoint);
+        ask->request.endpoint->put(ask->request.endpoint, &ask->request);
         return io->is_linked ? 0 : io->task.status;
 }
 
 static void
 withdraw(struct weir__io_task *io)
 {
-        struct weir__ask *ask = (struct weir__ask *)io;
+        struct weir__asking *request = &((struct weir__ask *)io)->request;
+        struct weir_endpoint *endpoint = request->endpoint;
 
-        if (ask->lane) {
-                weir__lane_leave(ask);
+        if (request->lane) {
+                weir__lane_leave(request);
         } else {
-                weir__link_remove(&ask->waiting);
-                weir__dial_leave(ask);
-                if (weir__list_is_empty(&ask->endpoint->waiting))
-                        weir__dials_cancel(ask->endpoint);
+                weir__link_remove(&request->waiting);
+                weir__dial_leave(request);
+                if (weir__list_is_empty(&endpoint->waiting))
+                        weir__dials_cancel(endpoint);
         }
-        ask->endpoint->go_on(ask->endpoint);
+        endpoint->go_on(endpoint);
 }
+
+static void
+answered(struct weir__asking *request, struct weir_session *session, const char *data, size_t size)
+{
+        struct weir__ask *ask = weir__container_of(request, struct weir__ask, request);
+
+        ask->body = weir__frame_body(session->protocol, size);
+        ask->reply = weir__alloc(ask->body.size + 1);
+        if (ask->reply) {
+                memcpy(ask->reply, data + ask->body.at, ask->body.size);
+                ask->reply[ask->body.size] = '\0';
+                weir__asking_set_stage(request, WEIR_ASK_ANSWERED);
+        }
+        weir__io_complete(&ask->io, ask->reply ? 0 : -ENOMEM);
+}
+
+static void
+failed(struct weir__asking *request, int status)
+{
+        weir__io_complete(&weir__container_of(request, struct weir__ask, request)->io, status);
+}
+
+static const struct weir__asking_ops request_ops = {.answered = answered, .failed = failed};
 
 static void
 start(struct weir_task *task)
 {
-        weir__endpoint_start_task(task, ((struct weir__ask *)task)->endpoint);
+        task->poller = (uint8_t)weir__endpoint_poller(((struct weir__ask *)task)->request.endpoint);
+        weir__io_start(task);
 }
 
 static void
@@ -54,9 +94,9 @@ release(struct weir_task *task, bool is_discarded)
         (void)is_discarded;
         if (ask->reply)
                 weir__free(ask->reply, ask->body.size + 1);
-        if (ask->packed)
-                weir__free(ask->packed, ask->size);
-        weir_endpoint_unref(ask->endpoint);
+        if (ask->request.packed)
+                weir__free(ask->request.packed, ask->request.size);
+        weir_endpoint_unref(ask->request.endpoint);
 }
 
 static void
@@ -66,7 +106,8 @@ describe(const struct weir_task *task, char *out, size_t room)
                                              "a send to",       "a reply of",          "a reply of"};
         const struct weir__ask *ask = (const struct weir__ask *)task;
 
-        snprintf(out, room, "%s %s", stages[__atomic_load_n(&ask->stage, __ATOMIC_RELAXED)], ask->endpoint->address);
+        snprintf(out, room, "%s %s", stages[__atomic_load_n(&ask->request.stage, __ATOMIC_RELAXED)],
+                 ask->request.endpoint->address);
 }
 
 static const struct weir__io_ops ask_ops = {
@@ -80,12 +121,12 @@ pack(struct weir__ask *ask, const struct weir_protocol *protocol, const void *da
 {
         ssize_t whole;
 
-        ask->packed = weir__message_pack(protocol, data, size, &whole, NULL, 0, "weir_ask_new");
-        if (!ask->packed)
+        ask->request.packed = weir__message_pack(protocol, data, size, &whole, NULL, 0, "weir_ask_new");
+        if (!ask->request.packed)
                 return (int)whole;
-        ask->size = (size_t)whole;
+        ask->request.size = (size_t)whole;
         void *fiber = weir__user_hide_fiber();
-        ask->id = protocol->match ? protocol->match(data, size, protocol->context) : 0;
+        ask->request.id = protocol->match ? protocol->match(data, size, protocol->context) : 0;
         weir__user_show_fiber(fiber);
         return 0;
 }
@@ -97,7 +138,7 @@ weir_ask_new(weir_endpoint *endpoint, const void *data, size_t size, weir_task_f
 
         if (!ask)
                 return NULL;
-        *ask = (struct weir__ask){.endpoint = weir_endpoint_ref(endpoint)};
+        *ask = (struct weir__ask){.request = {.ops = &request_ops, .endpoint = weir_endpoint_ref(endpoint)}};
         weir__task_init(&ask->io.task, &ask_ops.task, sizeof *ask, done, context);
         int fault = endpoint ? pack(ask, endpoint->protocol, data, size) : -ENOMEM;
         if (fault == -ENOMEM && endpoint) {
@@ -130,5 +171,156 @@ weir_ask_stage(const weir_task *task)
 {
         const struct weir__ask *ask = ask_of(task);
 
-        return ask ? (enum weir_ask_stage)ask->stage : WEIR_ASK_QUEUED;
+        return ask ? (enum weir_ask_stage)ask->request.stage : WEIR_ASK_QUEUED;
+}
+
+/* -- direct requests -- */
+
+/* What lies in the room of a request. */
+struct direct {
+        struct weir__work work; /* first */
+        struct weir__asking request;
+        int status;
+        const char *reply;
+        size_t size;
+        bool is_copy; /* the reply is ours */
+};
+
+_Static_assert(sizeof(struct direct) <= sizeof((struct weir_direct_ask *)NULL)->room, "there is room for it");
+
+static struct weir_direct_ask *
+asked_by(struct direct *direct)
+{
+        return (struct weir_direct_ask *)(void *)((char *)direct - offsetof(struct weir_direct_ask, room));
+}
+
+static struct direct *
+direct_of(const struct weir_direct_ask *ask)
+{
+        return (struct direct *)(void *)ask->room;
+}
+
+static const struct weir__callee reply_callee = {"the reply function of", "a protocol", "a reply function"};
+
+static void
+call(struct weir__work *work)
+{
+        struct direct *direct = (struct direct *)work;
+        char *copy = direct->is_copy ? (char *)direct->reply : NULL;
+        size_t size = direct->size;
+        struct weir_direct_ask *ask = asked_by(direct);
+
+        ask->done(ask, direct->status, direct->reply, size); /* its memory may be gone */
+        if (copy)
+                weir__free(copy, size + 1);
+        weir__runtime_leave();
+}
+
+static void
+call_all(void *argument)
+{
+        struct weir__work_list *list = argument;
+
+        for (struct weir__work *work; (work = weir__work_pop(list));)
+                call(work);
+}
+
+void
+weir__direct_call_all(struct weir__work_list *list)
+{
+        weir__user_call_as(&reply_callee, NULL, call_all, list);
+}
+
+static void
+run_end(struct weir__work *work)
+{
+        struct weir__work_list list = {0};
+
+        weir__work_append(&list, work);
+        weir__direct_call_all(&list);
+}
+
+static const struct weir__work_ops end_ops = {.run = run_end};
+
+static void
+end(struct direct *direct, int status)
+{
+        direct->status = status;
+        direct->work.ops = &end_ops;
+        weir__deliver(weir__poller_at(direct->request.endpoint->poller), &direct->work);
+}
+
+static void
+direct_failed(struct weir__asking *request, int status)
+{
+        end(weir__container_of(request, struct direct, request), status);
+}
+
+static void
+direct_answered(struct weir__asking *request, struct weir_session *session, const char *data, size_t size)
+{
+        struct direct *direct = weir__container_of(request, struct direct, request);
+
+        direct->size = size;
+        if (session->answered) {
+                weir__asking_set_stage(request, WEIR_ASK_ANSWERED);
+                direct->reply = data;
+                weir__work_append(session->answered, &direct->work);
+                return;
+        }
+        char *copy = weir__alloc(size + 1);
+        if (copy) {
+                weir__asking_set_stage(request, WEIR_ASK_ANSWERED);
+                memcpy(copy, data, size);
+                copy[size] = '\0';
+                direct->reply = copy;
+                direct->is_copy = true;
+        }
+        end(direct, copy ? 0 : -ENOMEM);
+}
+
+static const struct weir__asking_ops direct_ops = {.is_borrowed = true, .answered = direct_answered, .failed = direct_failed};
+
+static void
+run_begin(struct weir__work *work)
+{
+        struct direct *direct = (struct direct *)work;
+
+        if (weir__phase_is_stopping())
+                end(direct, -ESHUTDOWN);
+        else
+                direct->request.endpoint->put(direct->request.endpoint, &direct->request);
+}
+
+static const struct weir__work_ops begin_ops = {.run = run_begin};
+
+int
+weir_ask_directly(weir_endpoint *endpoint, struct weir_direct_ask *ask)
+{
+        if (!endpoint)
+                return -ENOMEM;
+        const struct weir_protocol *protocol = endpoint->protocol;
+        if (!ask || !ask->done || protocol->bare || protocol->id_width || protocol->length_width)
+                return weir__log_refusal("weir_ask_directly: expected a function, and a protocol whose messages are sent as they "
+                                         "are");
+        ssize_t whole = weir__frame_whole(protocol, ask->data, ask->size);
+        int failed = whole < 0 ? (int)whole : weir__runtime_enter();
+        if (failed)
+                return failed;
+        struct direct *direct = direct_of(ask);
+        memset(direct, 0, sizeof *direct);
+        direct->work.ops = &begin_ops;
+        direct->request.ops = &direct_ops;
+        direct->request.endpoint = endpoint;
+        direct->request.packed = (char *)(uintptr_t)ask->data;
+        direct->request.size = ask->size;
+        direct->request.id = protocol->match ? protocol->match(ask->data, ask->size, protocol->context) : 0;
+        weir__deliver(weir__poller_at(weir__endpoint_poller(endpoint)), &direct->work);
+        return 0;
+}
+
+enum weir_ask_stage
+weir_direct_stage(const struct weir_direct_ask *ask)
+{
+        return (enum weir_ask_stage)__atomic_load_n(&direct_of(ask)->request.stage, __ATOMIC_RELAXED);
 }

@@ -1,6 +1,7 @@
 /* net/protocol/cut.c: what functions of the program say of the bytes that have come: where messages end, and their numbers.
  *
  *     the owner: takes the input --work item--> in a call of the program's: ends, numbers --> the owner: receives the messages
+ *     --> in a call of the program's: what was asked directly gets its replies --> the owner: goes on
  *
  * Threads: the owner, but for the call: the watchdog may take the poller away meanwhile.  Then the rest goes to the new owner.
  *
@@ -13,7 +14,7 @@
 #include "kernel/worker/deliver.h"
 #include "net/protocol/session.h"
 
-#define PARTS 56 /* messages of one call; so that malloc has it at hand */
+#define PARTS 72 /* messages of one call; so that malloc has it at hand */
 
 struct weir__cut {
         struct weir__work work;
@@ -22,12 +23,14 @@ struct weir__cut {
 
         /* Of the call. */
         unsigned most, count;
-        unsigned taken; /* of those; the owner's */
         int failed;
-        struct {
-                size_t size;
-                uint64_t id;
-        } parts[PARTS];
+        uint32_t sizes[PARTS];
+        uint64_t ids[PARTS];
+
+        /* The owner's. */
+        unsigned taken; /* of those */
+        size_t at;      /* bytes of them */
+        struct weir__work_list answered;
 };
 
 /* -- the call -- */
@@ -86,8 +89,8 @@ look(void *argument)
                 cut->failed = end < 0 ? (int)end : 0;
                 if (end <= 0)
                         return;
-                cut->parts[cut->count].size = (size_t)end;
-                cut->parts[cut->count++].id = find_id(session, data, (size_t)end);
+                cut->sizes[cut->count] = (uint32_t)end;
+                cut->ids[cut->count++] = find_id(session, data, (size_t)end);
                 forget(session);
                 at += (size_t)end;
         }
@@ -97,18 +100,29 @@ look(void *argument)
 
 /* A session that was closed meanwhile takes in no more. */
 static int
-receive(struct weir_session *session, struct weir__cut *cut, size_t *at)
+receive(struct weir_session *session, struct weir__cut *cut)
 {
         for (; cut->taken < cut->count && weir__session_has_room(session); cut->taken++) {
-                size_t size = cut->parts[cut->taken].size;
-                int failed = session->side->receive(session, cut->input.data + *at, size, cut->parts[cut->taken].id);
+                size_t size = cut->sizes[cut->taken];
+                int failed = session->side->receive(session, cut->input.data + cut->at, size, cut->ids[cut->taken]);
 
                 if (failed)
                         return failed;
-                *at += size;
+                cut->at += size;
                 session->partial_since = 0;
         }
         return cut->taken < cut->count ? 0 : cut->failed;
+}
+
+/* Goes on with the work item, on the owner: at once if the worker has kept its poller in the call. */
+static void
+go_on(struct weir__work *work, struct weir__poller *poller, const struct weir__work_ops *next)
+{
+        work->ops = next;
+        if (weir__worker_self()->poller == poller)
+                next->run(work);
+        else
+                weir__deliver(poller, work);
 }
 
 static void
@@ -116,11 +130,10 @@ run_done(struct weir__work *work)
 {
         struct weir__cut *cut = weir__container_of(work, struct weir__cut, work);
         struct weir_session *session = cut->session;
-        size_t at = 0;
-        int failed = session->is_over ? 0 : receive(session, cut, &at);
+        size_t at = cut->at;
 
         session->cut = NULL;
-        if (!failed && !session->is_over) {
+        if (!cut->failed && !session->is_over) {
                 struct weir__transport *transport = &session->stream->transport;
 
                 transport->input = cut->input;
@@ -132,8 +145,8 @@ run_done(struct weir__work *work)
                 if (at)
                         (void)weir__input_keep(transport, transport->input.data + at, transport->input.size - at);
         }
-        if (failed)
-                weir__session_end(session, failed);
+        if (cut->failed)
+                weir__session_end(session, cut->failed);
         free(cut->input.data);
         free(cut);
         weir__session_receive(session);
@@ -141,6 +154,23 @@ run_done(struct weir__work *work)
 }
 
 static const struct weir__work_ops done_ops = {.run = run_done};
+
+static void
+run_receive(struct weir__work *work)
+{
+        struct weir__cut *cut = weir__container_of(work, struct weir__cut, work);
+        struct weir_session *session = cut->session;
+        struct weir__poller *poller = weir__poller_at(session->poller);
+
+        session->answered = &cut->answered;
+        cut->failed = session->is_over ? 0 : receive(session, cut);
+        session->answered = NULL;
+        if (cut->answered.first)
+                weir__direct_call_all(&cut->answered);
+        go_on(work, poller, &done_ops);
+}
+
+static const struct weir__work_ops receive_ops = {.run = run_receive};
 
 static const struct weir__callee frame_callee = {"the frame or match function of", "a protocol", "a frame function"};
 
@@ -151,12 +181,7 @@ run_call(struct weir__work *work)
         struct weir__poller *poller = weir__poller_at(cut->session->poller);
 
         weir__user_call_as(&frame_callee, NULL, look, cut);
-        if (weir__worker_self()->poller == poller) {
-                run_done(work);
-                return;
-        }
-        work->ops = &done_ops;
-        weir__deliver(poller, work);
+        go_on(work, poller, &receive_ops);
 }
 
 static const struct weir__work_ops call_ops = {.run = run_call};
@@ -175,8 +200,14 @@ weir__session_cut(struct weir_session *session)
                 weir__session_end(session, -ENOMEM);
                 return;
         }
-        *cut = (struct weir__cut){
-                .work.ops = &call_ops, .session = session, .input = transport->input, .most = room < PARTS ? room : PARTS};
+        cut->work.ops = &call_ops;
+        cut->session = session;
+        cut->input = transport->input;
+        cut->most = room < PARTS ? room : PARTS;
+        cut->count = cut->taken = 0;
+        cut->failed = 0;
+        cut->at = 0;
+        cut->answered = (struct weir__work_list){0};
         transport->input = (struct weir__input){.data = NULL};
         session->cut = cut;
         weir__session_keep(session);

@@ -22,7 +22,7 @@
 struct weir__dial {
         struct weir__link link;         /* in the endpoint's dials */
         struct weir_endpoint *endpoint; /* a reference */
-        struct weir__ask *ask;          /* or NULL */
+        struct weir__asking *request;   /* or NULL */
         struct weir_series *series;     /* a reference */
         struct weir__work work;
         uint8_t stage; /* CONNECTING or HELLO */
@@ -77,8 +77,8 @@ begin_stage(struct weir__dial *dial, enum weir_ask_stage stage, weir_task *task,
         struct weir_series *series = weir_series_new(series_ended, dial);
 
         dial->stage = stage;
-        if (dial->ask)
-                weir__ask_set_stage(dial->ask, stage);
+        if (dial->request)
+                weir__asking_set_stage(dial->request, stage);
         if (!series) {
                 weir_task_dismiss(task);
                 return -ENOMEM;
@@ -112,13 +112,13 @@ make_connect(struct weir__dial *dial)
 }
 
 static void
-set_ask(struct weir__dial *dial, struct weir__ask *ask)
+set_request(struct weir__dial *dial, struct weir__asking *request)
 {
-        dial->ask = ask;
-        if (!ask)
+        dial->request = request;
+        if (!request)
                 return;
-        ask->dial = dial;
-        weir__ask_set_stage(ask, dial->stage);
+        request->dial = dial;
+        weir__asking_set_stage(request, dial->stage);
 }
 
 /* The dial is over: gives up all it has. */
@@ -128,8 +128,8 @@ dial_free(struct weir__dial *dial)
         struct weir_endpoint *endpoint = dial->endpoint;
 
         weir__link_remove(&dial->link);
-        if (dial->ask)
-                dial->ask->dial = NULL;
+        if (dial->request)
+                dial->request->dial = NULL;
         if (dial->series)
                 weir_series_unref(dial->series);
         weir_stream_unref(dial->stream);
@@ -138,7 +138,7 @@ dial_free(struct weir__dial *dial)
 }
 
 int
-weir__dial_begin(struct weir_endpoint *endpoint, struct weir__ask *ask)
+weir__dial_begin(struct weir_endpoint *endpoint, struct weir__asking *request)
 {
         struct weir__dial *dial = calloc(1, sizeof *dial);
         int failed = dial ? weir__runtime_enter() : -ENOMEM;
@@ -153,13 +153,13 @@ weir__dial_begin(struct weir_endpoint *endpoint, struct weir__ask *ask)
         weir__endpoint_keep(endpoint);
         weir__list_append(&endpoint->dials, &dial->link);
         dial->stage = WEIR_ASK_CONNECTING;
-        set_ask(dial, ask);
+        set_request(dial, request);
         failed = begin_stage(dial, WEIR_ASK_CONNECTING, make_connect(dial),
                              weir__protocol_limit(endpoint->protocol->connect_limit, CONNECT_LIMIT));
         if (!failed)
                 return 0;
         dial_free(dial);
-        weir__endpoint_drop(endpoint); /* the ask has a use of it */
+        weir__endpoint_drop(endpoint); /* the request has a use of it */
         weir__runtime_leave();
         return failed;
 }
@@ -170,24 +170,24 @@ pass_on(struct weir__dial *dial)
 {
         struct weir_endpoint *endpoint = dial->endpoint;
 
-        for (struct weir__link *link = weir__list_first(&endpoint->waiting); link && !dial->ask;
+        for (struct weir__link *link = weir__list_first(&endpoint->waiting); link && !dial->request;
              link = weir__list_next(&endpoint->waiting, link)) {
-                struct weir__ask *ask = weir__container_of(link, struct weir__ask, waiting);
+                struct weir__asking *request = weir__container_of(link, struct weir__asking, waiting);
 
-                if (!ask->dial)
-                        set_ask(dial, ask);
+                if (!request->dial)
+                        set_request(dial, request);
         }
 }
 
 void
-weir__dial_leave(struct weir__ask *ask)
+weir__dial_leave(struct weir__asking *request)
 {
-        struct weir__dial *dial = ask->dial;
+        struct weir__dial *dial = request->dial;
 
-        ask->dial = NULL;
+        request->dial = NULL;
         if (!dial)
                 return;
-        dial->ask = NULL;
+        dial->request = NULL;
         pass_on(dial);
 }
 
@@ -197,7 +197,7 @@ weir__dials_cancel(struct weir_endpoint *endpoint)
         for (struct weir__link *link = weir__list_first(&endpoint->dials); link; link = weir__list_next(&endpoint->dials, link)) {
                 const struct weir__dial *dial = weir__container_of(link, struct weir__dial, link);
 
-                if (!dial->ask && dial->series)
+                if (!dial->request && dial->series)
                         weir_series_cancel(dial->series);
         }
 }
@@ -226,11 +226,11 @@ run(struct weir__work *work)
         int result = dial->status ? dial->status : go_on(dial);
         if (result == 0)
                 return;
-        struct weir__ask *ask = dial->ask;
+        struct weir__asking *request = dial->request;
         dial_free(dial);
-        if (result < 0 && ask) {
-                weir__link_remove(&ask->waiting);
-                weir__ask_end(ask, result);
+        if (result < 0 && request) {
+                weir__link_remove(&request->waiting);
+                weir__asking_end(request, result);
         }
         endpoint->go_on(endpoint);
         weir__endpoint_drop(endpoint);

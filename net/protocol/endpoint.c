@@ -57,18 +57,21 @@ weir__endpoint_count(struct weir_endpoint *endpoint, int change)
 static void
 place(struct weir_endpoint *endpoint)
 {
-        if (endpoint->poller >= weir__pollers_count())
-                endpoint->poller = (uint8_t)weir__worker_home_poller();
+        if (atomic_load_explicit(&endpoint->poller, memory_order_relaxed) >= weir__pollers_count())
+                atomic_store_explicit(&endpoint->poller, (uint8_t)weir__worker_home_poller(), memory_order_relaxed);
 }
 
-void
-weir__endpoint_start_task(struct weir_task *task, struct weir_endpoint *endpoint)
+unsigned
+weir__endpoint_poller(struct weir_endpoint *endpoint)
 {
+        unsigned poller = atomic_load_explicit(&endpoint->poller, memory_order_relaxed);
+
+        if (__builtin_expect(poller < weir__pollers_count(), 1))
+                return poller;
         weir__lock(&endpoint->lock);
         place(endpoint);
-        task->poller = endpoint->poller;
         weir__unlock(&endpoint->lock);
-        weir__io_start(task);
+        return atomic_load_explicit(&endpoint->poller, memory_order_relaxed);
 }
 
 /* -- the last user -- */
@@ -93,7 +96,7 @@ weir__endpoint_new(void)
         if (!endpoint)
                 return NULL;
         endpoint->closing.ops = &closing_ops;
-        endpoint->poller = (uint8_t)weir__worker_home_poller();
+        atomic_init(&endpoint->poller, (uint8_t)weir__worker_home_poller());
         weir__lock_init(&endpoint->lock, WEIR__RANK_LEAF);
         atomic_init(&endpoint->users, 1);
         atomic_init(&endpoint->references, 1);

@@ -12,36 +12,45 @@
 #include "kernel/base/lock.h"
 #include "net/protocol/session.h"
 
+struct weir__asking;
 struct weir__dial;
 struct weir__lane;
 
 /* A request's place on a connection; without a request: its reply will be thrown away. */
 struct weir__place {
-        struct weir__link link; /* in the places of the connection, in the order of sending */
-        struct weir__ask *ask;  /* NULL: it was cancelled, and the place has memory of its own */
+        struct weir__link link;       /* in the places of the connection, in the order of sending */
+        struct weir__asking *request; /* NULL: it was cancelled, and the place has memory of its own */
         uint64_t id;
         weir_nsec late_at; /* when its reply must be there; WEIR_FOREVER while it is not sent */
 };
 
-struct weir__ask {
-        struct weir__io_task io; /* first */
+/* Whose a request is: a task (ask.c), or the program's own (ask.c).  Neither function runs code of the program. */
+struct weir__asking_ops {
+        bool is_borrowed; /* its bytes are the program's, and are not changed */
 
+        /* The reply, a whole message.  The request is in no list and has no place.  The bytes stay until this returns; in a cut
+         * of the session until it is over. */
+        void (*answered)(struct weir__asking *request, struct weir_session *session, const char *data, size_t size);
+        void (*failed)(struct weir__asking *request, int status); /* the same; a negative errno */
+};
+
+/* A request, on its way from its endpoint to its reply.  It lies in what it is a part of. */
+struct weir__asking {
         /* Constant. */
-        struct weir_endpoint *endpoint; /* a use; NULL: the task is poisoned */
+        const struct weir__asking_ops *ops;
+        struct weir_endpoint *endpoint; /* NULL: the task is poisoned */
         char *packed;                   /* the request */
         size_t size;
         uint64_t id; /* the program's; 0: the library gives one, or none is needed */
 
-        /* The owner's, then the callback's. */
-        uint8_t stage;     /* enum weir_ask_stage */
+        /* The owner's. */
+        uint8_t stage; /* enum weir_ask_stage */
         bool is_replayed;
-        struct weir__link waiting;      /* in the endpoint's */
-        struct weir__dial *dial;        /* which is under way for it; or NULL */
-        struct weir__lane *lane;        /* on which it has a place; or NULL */
+        struct weir__link waiting; /* in the endpoint's */
+        struct weir__dial *dial;   /* which is under way for it; or NULL */
+        struct weir__lane *lane;   /* on which it has a place; or NULL */
         struct weir__place place;
         struct weir__outgoing outgoing; /* in the output while its link is used */
-        char *reply;                    /* with a NUL behind the body; or NULL */
-        struct weir__part body;
 };
 
 /* A connection of an endpoint. */
@@ -69,10 +78,10 @@ struct weir_endpoint {
         void *free_context;
 
         struct weir__lock lock; /* rank LEAF */
-        uint8_t poller;         /* guarded by lock; then the owner's */
+        _Atomic uint8_t poller; /* written under the lock, until it is one of the runtime's; then constant */
 
         /* Owner. */
-        struct weir__list waiting; /* asks */
+        struct weir__list waiting; /* requests */
         struct weir__list idle;    /* lanes without a request, the last used first */
         struct weir__list busy;    /* lanes with room for more */
         struct weir__list lanes;   /* all */
@@ -85,6 +94,9 @@ struct weir_endpoint {
 
         /* Gives connections to requests that wait, and makes more, as far as that goes: pool.c.  Owner. */
         void (*go_on)(struct weir_endpoint *endpoint); /* constant */
+
+        /* Gives the request a connection, or lets it wait for one: pool.c.  Owner. */
+        void (*put)(struct weir_endpoint *endpoint, struct weir__asking *request); /* constant */
 };
 
 /* -- endpoint.c -- */
@@ -93,38 +105,38 @@ struct weir_endpoint *weir__endpoint_new(void); /* one user; without an address.
 void weir__endpoint_use(struct weir_endpoint *endpoint);
 void weir__endpoint_keep(struct weir_endpoint *endpoint);
 void weir__endpoint_drop(struct weir_endpoint *endpoint);
-void weir__endpoint_start_task(struct weir_task *task, struct weir_endpoint *endpoint);
+unsigned weir__endpoint_poller(struct weir_endpoint *endpoint); /* the runtime is up */
 void weir__endpoint_count(struct weir_endpoint *endpoint, int change); /* connections */
 bool weir__endpoint_is_used(const struct weir_endpoint *endpoint);
 
 /* -- dial.c -- */
 
-int weir__dial_begin(struct weir_endpoint *endpoint, struct weir__ask *ask); /* 0 or a negative errno */
-void weir__dial_leave(struct weir__ask *ask); /* it needs its dial no longer */
+int weir__dial_begin(struct weir_endpoint *endpoint, struct weir__asking *request); /* 0 or a negative errno */
+void weir__dial_leave(struct weir__asking *request); /* it needs its dial no longer */
 void weir__dials_cancel(struct weir_endpoint *endpoint);
 
 /* -- lane.c -- */
 
 /* Makes a connection of a stream.  Result: 0 or a negative errno. */
 int weir__lane_begin(struct weir_endpoint *endpoint, struct weir_stream *stream);
-void weir__lane_send(struct weir__lane *lane, struct weir__ask *ask); /* gives it a place, and sends it */
-void weir__lane_leave(struct weir__ask *ask); /* it was cancelled: gives up its place */
+void weir__lane_send(struct weir__lane *lane, struct weir__asking *request); /* gives it a place, and sends it */
+void weir__lane_leave(struct weir__asking *request); /* it was cancelled: gives up its place */
 void weir__lane_retire(struct weir__lane *lane); /* no more requests: it is closed when the last one is answered */
 
-/* -- ask.c -- */
+/* -- requests -- */
 
 /* A dump may look at it. */
 static inline void
-weir__ask_set_stage(struct weir__ask *ask, enum weir_ask_stage stage)
+weir__asking_set_stage(struct weir__asking *request, enum weir_ask_stage stage)
 {
-        __atomic_store_n(&ask->stage, (uint8_t)stage, __ATOMIC_RELAXED);
+        __atomic_store_n(&request->stage, (uint8_t)stage, __ATOMIC_RELAXED);
 }
 
 /* It is in no list and has no place. */
 static inline void
-weir__ask_end(struct weir__ask *ask, int status)
+weir__asking_end(struct weir__asking *request, int status)
 {
-        weir__io_complete(&ask->io, status);
+        request->ops->failed(request, status);
 }
 
 #endif

@@ -47,7 +47,10 @@ static void
 enter_list(struct weir__lane *lane)
 {
         struct weir_endpoint *endpoint = lane->endpoint;
+        bool is_last = lane->link.next == &endpoint->busy.head;
 
+        if (is_last && lane->count && lane->count < weir__protocol_depth(lane->session.protocol))
+                return; /* those that are over, retired or with rests are in no list */
         leave_list(lane);
         if (lane->session.is_over || lane->is_retired || lane->rests ||
             lane->count >= weir__protocol_depth(lane->session.protocol))
@@ -65,7 +68,8 @@ note_answer(struct weir__lane *lane)
         lane->count--;
         if (!lane->count)
                 weir__session_note_use(&lane->session);
-        enter_list(lane);
+        if (!lane->count || !weir__link_is_used(&lane->link))
+                enter_list(lane);
 }
 
 /* Whether a request that lives is on it. */
@@ -73,7 +77,7 @@ static bool
 is_needed(const struct weir__lane *lane)
 {
         for (struct weir__link *link = weir__list_first(&lane->places); link; link = weir__list_next(&lane->places, link))
-                if (place_of(link)->ask)
+                if (place_of(link)->request)
                         return true;
         return false;
 }
@@ -106,22 +110,24 @@ weir__lane_retire(struct weir__lane *lane)
 
 /* -- sending -- */
 
-/* When the reply to what is sent now must be there. */
+/* When the reply to what was sent at that time must be there. */
 static weir_nsec
-late_at(const struct weir__lane *lane)
+late_at(const struct weir__lane *lane, weir_nsec now)
 {
-        return weir__clock_after(weir__clock_now(), weir__protocol_limit(lane->session.protocol->reply_limit, REPLY_LIMIT));
+        return weir__clock_after(now, weir__protocol_limit(lane->session.protocol->reply_limit, REPLY_LIMIT));
 }
 
 static void
 sent(struct weir__outgoing *outgoing, struct weir_session *session, int status)
 {
-        struct weir__ask *ask = weir__container_of(outgoing, struct weir__ask, outgoing);
+        struct weir__asking *request = weir__container_of(outgoing, struct weir__asking, outgoing);
 
         if (status)
                 return; /* the end of the session ends it */
-        weir__ask_set_stage(ask, WEIR_ASK_WAITING);
-        ask->place.late_at = late_at(lane_of(session));
+        weir__asking_set_stage(request, WEIR_ASK_WAITING);
+        if (!session->flushed_at)
+                session->flushed_at = weir__clock_now();
+        request->place.late_at = late_at(lane_of(session), session->flushed_at);
 }
 
 static struct weir__place *
@@ -135,21 +141,21 @@ find_place(const struct weir__lane *lane, uint64_t id)
 
 /* Gives the request a number that no other on the connection has.  Returns false if it has one that another has. */
 static bool
-give_id(struct weir__lane *lane, struct weir__ask *ask)
+give_id(struct weir__lane *lane, struct weir__asking *request)
 {
         const struct weir_protocol *protocol = lane->session.protocol;
         uint64_t most = protocol->id_width ? UINT64_MAX >> (64 - 8 * protocol->id_width) : 0;
 
-        ask->place.id = ask->id;
+        request->place.id = request->id;
         if (protocol->match)
-                return ask->id >= WEIR_MATCH_OLDEST || !find_place(lane, ask->id);
+                return request->id >= WEIR_MATCH_OLDEST || !find_place(lane, request->id);
         if (!protocol->id_width)
                 return true;
         for (unsigned tries = 0; tries <= lane->count; tries++) {
                 lane->last_id = lane->last_id < most ? lane->last_id + 1 : 1;
                 if (!find_place(lane, lane->last_id)) {
-                        ask->place.id = lane->last_id;
-                        weir__frame_set_id(protocol, ask->packed, ask->size, lane->last_id);
+                        request->place.id = lane->last_id;
+                        weir__frame_set_id(protocol, request->packed, request->size, lane->last_id);
                         return true;
                 }
         }
@@ -157,21 +163,21 @@ give_id(struct weir__lane *lane, struct weir__ask *ask)
 }
 
 void
-weir__lane_send(struct weir__lane *lane, struct weir__ask *ask)
+weir__lane_send(struct weir__lane *lane, struct weir__asking *request)
 {
-        if (!give_id(lane, ask)) {
-                weir__ask_end(ask, -EEXIST);
+        if (!give_id(lane, request)) {
+                weir__asking_end(request, -EEXIST);
                 return;
         }
-        weir__ask_set_stage(ask, WEIR_ASK_SENDING);
-        ask->lane = lane;
-        ask->place.ask = ask;
-        ask->place.late_at = WEIR_FOREVER;
-        weir__list_append(&lane->places, &ask->place.link);
+        weir__asking_set_stage(request, WEIR_ASK_SENDING);
+        request->lane = lane;
+        request->place.request = request;
+        request->place.late_at = WEIR_FOREVER;
+        weir__list_append(&lane->places, &request->place.link);
         lane->count++;
         enter_list(lane);
-        ask->outgoing = (struct weir__outgoing){.writer = {.data = ask->packed, .left = ask->size}, .done = sent};
-        weir__session_put(&lane->session, &ask->outgoing);
+        request->outgoing = (struct weir__outgoing){.writer = {.data = request->packed, .left = request->size}, .done = sent};
+        weir__session_put(&lane->session, &request->outgoing);
         if (weir__protocol_depth(lane->session.protocol) > 1 || lane->session.messages >= WEIR__PUSHES)
                 weir__session_flush_later(&lane->session); /* with those that start now; then it reads on */
         else
@@ -179,18 +185,18 @@ weir__lane_send(struct weir__lane *lane, struct weir__ask *ask)
 }
 
 static void
-leave_own_place(struct weir__lane *lane, struct weir__ask *ask)
+leave_own_place(struct weir__lane *lane, struct weir__asking *request)
 {
-        weir__link_remove(&ask->place.link);
-        ask->lane = NULL;
+        weir__link_remove(&request->place.link);
+        request->lane = NULL;
         note_answer(lane);
 }
 
 static void
 leave_place(struct weir__lane *lane, struct weir__place *place)
 {
-        if (place->ask) {
-                leave_own_place(lane, place->ask);
+        if (place->request) {
+                leave_own_place(lane, place->request);
                 return;
         }
         weir__link_remove(&place->link);
@@ -200,41 +206,41 @@ leave_place(struct weir__lane *lane, struct weir__place *place)
 
 /* Of what was sent the reply may still come: its place stays, to throw that away. */
 static bool
-leave_empty_place(struct weir__ask *ask)
+leave_empty_place(struct weir__asking *request)
 {
         struct weir__place *place = malloc(sizeof *place);
 
         if (!place)
                 return false;
-        *place = (struct weir__place){.id = ask->place.id, .late_at = late_at(ask->lane)};
-        weir__link_insert(&place->link, ask->place.link.previous, &ask->place.link);
-        weir__link_remove(&ask->place.link);
-        ask->lane = NULL;
+        *place = (struct weir__place){.id = request->place.id, .late_at = late_at(request->lane, weir__clock_now())};
+        weir__link_insert(&place->link, request->place.link.previous, &request->place.link);
+        weir__link_remove(&request->place.link);
+        request->lane = NULL;
         return true;
 }
 
 void
-weir__lane_leave(struct weir__ask *ask)
+weir__lane_leave(struct weir__asking *request)
 {
-        struct weir__lane *lane = ask->lane;
+        struct weir__lane *lane = request->lane;
         struct weir_session *session = &lane->session;
-        bool is_queued = weir__link_is_used(&ask->outgoing.writer.link);
+        bool is_queued = weir__link_is_used(&request->outgoing.writer.link);
 
         if (session->is_over) {
-                leave_own_place(lane, ask);
+                leave_own_place(lane, request);
                 return;
         }
-        bool is_lost = is_queued && weir__output_is_on_its_way(&session->stream->transport, &ask->outgoing.writer);
+        bool is_lost = is_queued && weir__output_is_on_its_way(&session->stream->transport, &request->outgoing.writer);
         if (is_queued)
-                weir__link_remove(&ask->outgoing.writer.link);
+                weir__link_remove(&request->outgoing.writer.link);
         if (is_queued && !is_lost) {
-                leave_own_place(lane, ask);
+                leave_own_place(lane, request);
                 weir__session_send(session);
                 close_if_quiet(lane, 0);
                 return;
         }
-        if (is_lost || !leave_empty_place(ask)) {
-                leave_own_place(lane, ask);
+        if (is_lost || !leave_empty_place(request)) {
+                leave_own_place(lane, request);
                 weir__session_end(session, -ECONNABORTED);
                 return;
         }
@@ -279,24 +285,45 @@ rest_sent(struct weir__outgoing *outgoing, struct weir_session *session, int sta
                 enter_list(lane);
 }
 
+/* The bytes of a request, which outlive it.  NULL when out of memory. */
+static char *
+take_bytes(struct weir__asking *request)
+{
+        char *packed = request->packed;
+
+        if (!request->ops->is_borrowed) {
+                request->packed = NULL;
+                return packed;
+        }
+        packed = weir__alloc(request->size);
+        if (packed)
+                memcpy(packed, request->packed, request->size);
+        return packed;
+}
+
 /* A reply has come before all of its request was out.  Result: 0; -EPROTO: nothing of it was out; -ENOMEM. */
 static int
-send_rest_alone(struct weir__ask *ask)
+send_rest_alone(struct weir__asking *request)
 {
-        struct weir__lane *lane = ask->lane;
-        struct weir__writer *writer = &ask->outgoing.writer;
+        struct weir__lane *lane = request->lane;
+        struct weir__writer *writer = &request->outgoing.writer;
+        size_t sent = (size_t)(writer->data - request->packed);
 
         if (!weir__output_is_on_its_way(&lane->session.stream->transport, writer))
                 return -EPROTO;
         struct rest *rest = malloc(sizeof *rest);
-        if (!rest)
+        char *bytes = rest ? take_bytes(request) : NULL;
+        if (!bytes) {
+                free(rest);
                 return -ENOMEM;
-        *rest = (struct rest){.outgoing = {.writer = *writer, .done = rest_sent}, .packed = ask->packed, .size = ask->size};
+        }
+        *rest = (struct rest){.outgoing = {.writer = *writer, .done = rest_sent}, .packed = bytes, .size = request->size};
+        rest->outgoing.writer.data = bytes + sent;
         rest->outgoing.writer.link = (struct weir__link){0};
         weir__link_insert(&rest->outgoing.writer.link, writer->link.previous, &writer->link);
         weir__link_remove(&writer->link);
-        ask->packed = NULL;
         lane->rests++;
+        leave_list(lane);
         return 0;
 }
 
@@ -317,27 +344,20 @@ receive(struct weir_session *session, const char *data, size_t size, uint64_t id
 {
         struct weir__lane *lane = lane_of(session);
         struct weir__place *place = find_match(lane, id);
-        struct weir__ask *ask = place ? place->ask : NULL;
+        struct weir__asking *request = place ? place->request : NULL;
 
         if (!place)
                 return receive_unsolicited(session, data, size);
         lane->answered += lane->answered < UINT32_MAX;
-        if (!ask) {
+        if (!request) {
                 leave_place(lane, place);
                 return 0;
         }
-        int failed = weir__link_is_used(&ask->outgoing.writer.link) ? send_rest_alone(ask) : 0;
+        int failed = weir__link_is_used(&request->outgoing.writer.link) ? send_rest_alone(request) : 0;
         if (failed)
                 return failed;
-        ask->body = weir__frame_body(session->protocol, size);
-        ask->reply = weir__alloc(ask->body.size + 1);
         leave_place(lane, place);
-        if (ask->reply) {
-                memcpy(ask->reply, data + ask->body.at, ask->body.size);
-                ask->reply[ask->body.size] = '\0';
-                weir__ask_set_stage(ask, WEIR_ASK_ANSWERED);
-        }
-        weir__ask_end(ask, ask->reply ? 0 : -ENOMEM);
+        request->ops->answered(request, session, data, size);
         return 0;
 }
 
@@ -368,9 +388,9 @@ limit(struct weir_session *session)
         for (struct weir__link *link = weir__list_first(&lane->places); link; link = weir__list_next(&lane->places, link)) {
                 const struct weir__place *place = place_of(link);
 
-                if ((place->ask || has_numbers) && place->late_at < first)
+                if ((place->request || has_numbers) && place->late_at < first)
                         first = place->late_at;
-                if (place->ask)
+                if (place->request)
                         break; /* those behind it were sent later */
         }
         return first;
@@ -405,17 +425,17 @@ late(struct weir_session *session)
         }
         for (struct weir__link *link = weir__list_first(&lane->places), *next; link && !session->is_over; link = next) {
                 struct weir__place *place = place_of(link);
-                struct weir__ask *ask = place->ask;
+                struct weir__asking *request = place->request;
 
                 next = weir__list_next(&lane->places, link);
                 if (place->late_at > now)
                         continue;
-                if (!ask) {
+                if (!request) {
                         give_up_place(lane, place);
                         continue;
                 }
-                weir__lane_leave(ask);
-                weir__ask_end(ask, -ETIMEDOUT);
+                weir__lane_leave(request);
+                weir__asking_end(request, -ETIMEDOUT);
         }
 }
 
@@ -434,13 +454,13 @@ settled(struct weir_session *session)
 
 /* The peer has closed a connection that was used before, and had not begun to answer.  So it may not have read the request. */
 static bool
-may_replay(const struct weir__lane *lane, const struct weir__ask *ask, bool is_first)
+may_replay(const struct weir__lane *lane, const struct weir__asking *request, bool is_first)
 {
         const struct weir_session *session = &lane->session;
         int status = session->status;
         bool was_closed = status == -ECONNRESET || status == -EPIPE;
 
-        return was_closed && lane->answered && !ask->is_replayed && session->protocol->is_idempotent &&
+        return was_closed && lane->answered && !request->is_replayed && session->protocol->is_idempotent &&
                !(is_first && (session->is_partial || session->partial_since));
 }
 
@@ -452,15 +472,15 @@ replay(struct weir__lane *lane)
 
         for (struct weir__link *link = lane->count ? head->previous : head, *before; link != head; link = before) {
                 struct weir__place *place = place_of(link);
-                struct weir__ask *ask = place->ask;
+                struct weir__asking *request = place->request;
 
                 before = link->previous;
-                if (!ask || !may_replay(lane, ask, first_place(lane) == place))
+                if (!request || !may_replay(lane, request, first_place(lane) == place))
                         continue;
                 leave_place(lane, place);
-                ask->is_replayed = true;
-                weir__ask_set_stage(ask, WEIR_ASK_QUEUED);
-                weir__list_prepend(&lane->endpoint->waiting, &ask->waiting);
+                request->is_replayed = true;
+                weir__asking_set_stage(request, WEIR_ASK_QUEUED);
+                weir__list_prepend(&lane->endpoint->waiting, &request->waiting);
         }
 }
 
@@ -474,11 +494,11 @@ ended(struct weir_session *session)
         leave_list(lane);
         replay(lane);
         for (struct weir__place *place; (place = first_place(lane));) {
-                struct weir__ask *ask = place->ask;
+                struct weir__asking *request = place->request;
 
                 leave_place(lane, place);
-                if (ask)
-                        weir__ask_end(ask, session->status ? session->status : -ECONNRESET);
+                if (request)
+                        weir__asking_end(request, session->status ? session->status : -ECONNRESET);
         }
         weir__link_remove(&lane->all);
         weir__endpoint_count(endpoint, -1);

@@ -17,12 +17,12 @@
 
 /* -- who gets a connection -- */
 
-static struct weir__ask *
+static struct weir__asking *
 first_waiting(struct weir_endpoint *endpoint)
 {
         struct weir__link *link = weir__list_first(&endpoint->waiting);
 
-        return link ? weir__container_of(link, struct weir__ask, waiting) : NULL;
+        return link ? weir__container_of(link, struct weir__asking, waiting) : NULL;
 }
 
 static struct weir__lane *
@@ -48,15 +48,15 @@ may_dial(const struct weir_endpoint *endpoint)
 }
 
 /* The first of those for whom no connection is being made. */
-static struct weir__ask *
+static struct weir__asking *
 first_without_dial(struct weir_endpoint *endpoint)
 {
         for (struct weir__link *link = weir__list_first(&endpoint->waiting); link;
              link = weir__list_next(&endpoint->waiting, link)) {
-                struct weir__ask *ask = weir__container_of(link, struct weir__ask, waiting);
+                struct weir__asking *request = weir__container_of(link, struct weir__asking, waiting);
 
-                if (!ask->dial)
-                        return ask;
+                if (!request->dial)
+                        return request;
         }
         return NULL;
 }
@@ -64,24 +64,24 @@ first_without_dial(struct weir_endpoint *endpoint)
 static void
 end_waiting(struct weir_endpoint *endpoint, int status)
 {
-        for (struct weir__ask *ask; (ask = first_waiting(endpoint));) {
-                weir__link_remove(&ask->waiting);
-                weir__dial_leave(ask);
-                weir__ask_end(ask, status);
+        for (struct weir__asking *request; (request = first_waiting(endpoint));) {
+                weir__link_remove(&request->waiting);
+                weir__dial_leave(request);
+                weir__asking_end(request, status);
         }
 }
 
 static void
 dial_more(struct weir_endpoint *endpoint)
 {
-        struct weir__ask *ask;
+        struct weir__asking *request;
 
-        while (may_dial(endpoint) && (ask = first_without_dial(endpoint))) {
-                int failed = weir__dial_begin(endpoint, ask);
+        while (may_dial(endpoint) && (request = first_without_dial(endpoint))) {
+                int failed = weir__dial_begin(endpoint, request);
 
                 if (failed) {
-                        weir__link_remove(&ask->waiting);
-                        weir__ask_end(ask, failed);
+                        weir__link_remove(&request->waiting);
+                        weir__asking_end(request, failed);
                 }
         }
 }
@@ -99,15 +99,15 @@ close_unused(struct weir_endpoint *endpoint)
 static void
 look(struct weir_endpoint *endpoint)
 {
-        struct weir__ask *ask;
+        struct weir__asking *request;
         struct weir__lane *lane;
 
         if (weir__phase_is_stopping())
                 end_waiting(endpoint, -ESHUTDOWN);
-        while ((ask = first_waiting(endpoint)) && (lane = find_lane(endpoint))) {
-                weir__link_remove(&ask->waiting);
-                weir__dial_leave(ask);
-                weir__lane_send(lane, ask);
+        while ((request = first_waiting(endpoint)) && (lane = find_lane(endpoint))) {
+                weir__link_remove(&request->waiting);
+                weir__dial_leave(request);
+                weir__lane_send(lane, request);
         }
         dial_more(endpoint);
         if (!weir__endpoint_is_used(endpoint))
@@ -128,6 +128,20 @@ go_on(struct weir_endpoint *endpoint)
         endpoint->is_going_on = false;
 }
 
+/* None waits, and a connection has room: the most common case. */
+static void
+put(struct weir_endpoint *endpoint, struct weir__asking *request)
+{
+        struct weir__lane *lane = weir__list_is_empty(&endpoint->waiting) && !endpoint->is_going_on ? find_lane(endpoint) : NULL;
+
+        if (lane) {
+                weir__lane_send(lane, request);
+                return;
+        }
+        weir__list_append(&endpoint->waiting, &request->waiting);
+        go_on(endpoint);
+}
+
 /* -- the public face -- */
 
 static weir_endpoint *
@@ -144,6 +158,7 @@ new_endpoint(const char *address, weir_tls *tls, const char *name, const struct 
         endpoint->tls = weir_tls_ref(tls);
         endpoint->protocol = protocol;
         endpoint->go_on = go_on;
+        endpoint->put = put;
         if (endpoint->address && (!name || endpoint->name))
                 return endpoint;
         weir__endpoint_drop(endpoint);

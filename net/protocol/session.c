@@ -17,7 +17,7 @@
 #include "kernel/worker/deliver.h"
 
 #define FLUSH_WAITS 8 /* turns of the poller, at most, for more output */
-#define SEND_LIMIT WEIR_SEC(30)
+#define SEND_LIMIT  WEIR_SEC(30)
 
 /* -- references -- */
 
@@ -385,6 +385,7 @@ fail_sending(struct weir_session *session, int failure)
 static void
 flush(struct weir_session *session)
 {
+        session->flushed_at = 0;
         int result = session->is_over ? 0 : weir__output_flush(&session->stream->transport);
 
         if (result < 0)

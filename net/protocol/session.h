@@ -74,11 +74,13 @@ struct weir_session {
         size_t wanted;     /* the size of its first message, if a frame function has said that; else 0 */
         uint64_t words[WEIR_FRAME_WORDS]; /* of the frame function, for that message */
         weir_nsec partial_since, sent_at;
+        weir_nsec flushed_at; /* in a flush: the time of its writes; 0: nobody has asked for it */
         weir_nsec idle_since; /* bytes have come, or a message has gone; counts while there is none */
         uint64_t sent;     /* of the transport, at `sent_at` */
 
         struct weir_stream *stream; /* a use; NULL: over */
         struct weir__list replies;  /* struct weir__message, in the order in which they came */
+        struct weir__work_list *answered; /* while a cut is received: what is called with its replies (ask.c); or NULL */
         struct weir__cut *cut;      /* functions of the program read what has come: cut.c; or NULL */
         weir_task_fn *handler;      /* of messages, and its context */
         void *handler_context;
@@ -180,6 +182,11 @@ weir__session_is_cutting(const struct weir_session *session)
 }
 
 void weir__session_note_gone(struct weir_session *session); /* there is no message, and it has ended */
+
+/* -- ask.c -- */
+
+/* Calls the functions of direct requests that are answered, and empties the list.  The worker may lose its poller meanwhile. */
+void weir__direct_call_all(struct weir__work_list *list);
 
 /* -- message.c: messages that have come -- */
 
