@@ -59,10 +59,10 @@ next_older(const struct part *part, const struct weir__hidden_link *link)
 static void
 enlist(struct weir__waitable *object)
 {
-        static atomic_uint next_part;
+        static _Thread_local unsigned next_part;
 
         /* On the virtual clock one list serves, so that a shutdown ends all in the same order each time. */
-        object->part = weir__clock_is_virtual() ? 0 : atomic_fetch_add_explicit(&next_part, 1, memory_order_relaxed) % PARTS;
+        object->part = weir__clock_is_virtual() ? 0 : next_part++ % PARTS;
         struct part *part = &registry[object->part];
         struct weir__hidden_link *ends = &part->ends;
         weir__lock(&part->lock);
