@@ -1,11 +1,11 @@
 /* database/redis/command.c: a command as a task.
  *
- *     its begin: an ask alone --answered--> the promise ends
+ *     its begin: a direct request --answered--> the promise ends
  *           \                  \--it may be sent again--> a series: pause --> ask ...
  *            \--its node is not known to answer--> a series: ask ...
  *
- * A cancel of the promise cancels the series.  An ask alone has none, which would cost a third of all: it goes out at once, and
- * its reply is thrown away if the promise has ended.
+ * A cancel of the promise cancels the series.  A direct request has none, which would cost a third of all: it goes out at once,
+ * and its reply is thrown away if the promise has ended.
  *
  * Threads: made on any thread; the rest one after the other, but for the cancel. */
 #include <errno.h>
@@ -26,7 +26,6 @@ static void series_over(weir_series *series, void *context);
 static void send_again(weir_task *pause, void *context);
 static void answered(weir_task *ask, void *context);
 static weir_task *ask_new(struct weir__redis_command *command, weir_task_fn *done);
-static void answered_alone(weir_task *ask, void *context);
 static bool is_shared(const struct weir__redis_command *command);
 static int send_to_node(struct weir__redis_command *command);
 
@@ -297,10 +296,8 @@ read_reply(struct weir__redis_command *command, const char *data, size_t size)
 
 /* Returns whether the command is over. */
 static bool
-take_reply(struct weir__redis_command *command, weir_task *ask)
+take_reply(struct weir__redis_command *command, const char *data, size_t size)
 {
-        size_t size;
-        const char *data = weir_ask_reply(ask, &size);
         int status = read_reply(command, data, size);
 
         if (__builtin_expect(command->tree.root && command->tree.root->type == WEIR_REDIS_ERROR, 0)) {
@@ -328,9 +325,8 @@ is_unsent_exec(const struct weir__redis_command *command, enum weir_ask_stage st
 }
 
 static bool
-take_failure(struct weir__redis_command *command, weir_task *ask, int status)
+take_failure(struct weir__redis_command *command, enum weir_ask_stage stage, int status)
 {
-        enum weir_ask_stage stage = weir_ask_stage(ask);
         struct weir__redis_node *node = atomic_load_explicit(&command->node, memory_order_relaxed);
 
         atomic_store_explicit(&node->is_flowing, false, memory_order_relaxed);
@@ -347,32 +343,32 @@ take_failure(struct weir__redis_command *command, weir_task *ask, int status)
         return true;
 }
 
-/* Returns whether the command is over. */
-static bool
-take_answer(struct weir__redis_command *command, weir_task *ask)
-{
-        int status = weir_task_status(ask);
-
-        return status == 0 ? take_reply(command, ask) : take_failure(command, ask, status);
-}
-
+/* The end of the series does the rest. */
 static void
 answered(weir_task *ask, void *context)
 {
         struct weir__redis_command *command = context;
         struct weir__redis_node *node = atomic_load_explicit(&command->node, memory_order_relaxed);
+        int status = weir_task_status(ask);
+        size_t size;
+        const char *data = weir_ask_reply(ask, &size);
 
-        if (weir_task_status(ask) == 0 && is_shared(command))
+        if (status) {
+                take_failure(command, weir_ask_stage(ask), status);
+                return;
+        }
+        if (is_shared(command))
                 atomic_store_explicit(&node->is_flowing, true, memory_order_relaxed);
-        take_answer(command, ask); /* the end of the series does the rest */
+        take_reply(command, data, size);
 }
 
 static void
-answered_alone(weir_task *ask, void *context)
+answered_directly(struct weir_direct_ask *ask, int status, const void *reply, size_t size)
 {
-        struct weir__redis_command *command = context;
+        struct weir__redis_command *command = (void *)((char *)ask - offsetof(struct weir__redis_command, direct));
+        bool is_over = status ? take_failure(command, weir_direct_stage(ask), status) : take_reply(command, reply, size);
 
-        if (take_answer(command, ask))
+        if (is_over)
                 finish(command);
 }
 
@@ -402,6 +398,15 @@ ask_new(struct weir__redis_command *command, weir_task_fn *done)
         return weir_ask_new(endpoint_of(command), bytes, command->other ? command->other_size : command->size, done, command);
 }
 
+static int
+ask_directly(struct weir__redis_command *command)
+{
+        command->direct.data = command->other ? command->other : command->bytes;
+        command->direct.size = command->other ? command->other_size : command->size;
+        command->direct.done = answered_directly;
+        return weir_ask_directly(endpoint_of(command), &command->direct);
+}
+
 /* Sends it to its node. */
 static int
 send_to_node(struct weir__redis_command *command)
@@ -416,7 +421,7 @@ send_to_node(struct weir__redis_command *command)
         }
         if (is_shared(command) && atomic_load_explicit(&node->is_flowing, memory_order_relaxed) &&
             !atomic_load_explicit(&command->series, memory_order_relaxed))
-                return weir_task_start(ask_new(command, answered_alone));
+                return ask_directly(command);
         return go_on(command, ask_new(command, answered));
 }
 

@@ -8,6 +8,8 @@
 
 #include "database/redis/redis.h"
 
+#define HEAD_MOST 23 /* bytes of a line that is a length */
+
 /* -- making -- */
 
 static int
@@ -42,6 +44,17 @@ make(const struct weir__redis_order *order, size_t size, int fault, struct weir_
         return weir_promise_new_of(&weir__redis_kind, command, done, context);
 }
 
+/* At most the bytes of a command: to count them first would take as long as to write them. */
+static size_t
+room_for(size_t count, const char *const *arguments, const size_t *sizes)
+{
+        size_t room = HEAD_MOST;
+
+        for (size_t i = 0; i < count; i++)
+                room += HEAD_MOST + 2 + (sizes ? sizes[i] : strlen(arguments[i]));
+        return room;
+}
+
 #define FEW 16
 
 /* The same order with the sizes of its texts, which are counted once. */
@@ -63,16 +76,17 @@ weir__redis_command_new(const struct weir__redis_order *order, weir_task_fn *don
         if (!order->sizes && order->count && order->count <= FEW && !order->fault)
                 return measure_and_make(order, done, context);
         unsigned traits = order->count && !order->fault ? weir__redis_traits(order->count, order->arguments, order->sizes) : 0;
-        size_t size = order->fault ? 0 : weir__redis_encoded_size(order->count, order->arguments, order->sizes);
+        size_t room = order->fault ? 0 : room_for(order->count, order->arguments, order->sizes);
         struct weir__redis_command *command;
-        weir_task *task = make(order, size, order->fault ? order->fault : fault_of(order, traits), &command, done, context);
+        weir_task *task = make(order, room, order->fault ? order->fault : fault_of(order, traits), &command, done, context);
 
         if (!task)
                 return NULL;
         command->traits = (uint8_t)traits;
-        if (!size)
+        if (!room)
                 return task;
-        weir__redis_encode(command->bytes, order->count, order->arguments, order->sizes);
+        command->size = weir__redis_encode(command->bytes, order->count, order->arguments, order->sizes);
+        command->bytes[command->size] = '\0';
         if (order->redis && order->redis->settings->mode == WEIR__REDIS_CLUSTER)
                 command->slot = (int16_t)weir__redis_slot(order->count, order->arguments, order->sizes);
         return task;
@@ -216,8 +230,6 @@ weir_redis_problem(const weir_task *task)
 
 /* -- bytes -- */
 
-/* -- bytes -- */
-
 static inline size_t
 digits_of(size_t value)
 {
@@ -257,9 +269,11 @@ weir__redis_encoded_size(size_t count, const char *const *arguments, const size_
         return whole;
 }
 
-void
+size_t
 weir__redis_encode(char *out, size_t count, const char *const *arguments, const size_t *sizes)
 {
+        const char *begin = out;
+
         out = write_head(out, '*', count);
         for (size_t i = 0; i < count; i++) {
                 size_t size = sizes ? sizes[i] : strlen(arguments[i]);
@@ -271,6 +285,7 @@ weir__redis_encode(char *out, size_t count, const char *const *arguments, const 
                 out[size + 1] = '\n';
                 out += size + 2;
         }
+        return (size_t)(out - begin);
 }
 
 /* -- words -- */

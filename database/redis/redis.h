@@ -74,7 +74,7 @@ void weir__redis_hello(weir_stream *stream, weir_series *series, void *node);
 /* -- make.c: the bytes of commands -- */
 
 size_t weir__redis_encoded_size(size_t count, const char *const *arguments, const size_t *sizes);
-void weir__redis_encode(char *out, size_t count, const char *const *arguments, const size_t *sizes);
+size_t weir__redis_encode(char *out, size_t count, const char *const *arguments, const size_t *sizes);
 
 /* Words that are put together. */
 struct weir__redis_words {
@@ -205,6 +205,8 @@ struct weir__redis_command {
         /* Its series' until its promise ends, then the callback's. */
         struct weir__redis_tree tree;
         char problem[WEIR__REDIS_TEXT]; /* "" : that of the tree */
+
+        struct weir_direct_ask direct; /* under way; its room is the protocol's */
 
         size_t size; /* of the bytes */
         char room[160];

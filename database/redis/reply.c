@@ -87,7 +87,20 @@ shape_of(char type)
         }
 }
 
-/* -- the most common reply -- */
+/* -- the most common replies -- */
+
+/* A status such as "OK". */
+static size_t
+read_status(const char *data, size_t size, size_t *text, size_t *text_size)
+{
+        const char *end = memchr(data, '\r', size);
+
+        if (!end || end + 1 == data + size || end[1] != '\n')
+                return 0;
+        *text = 1;
+        *text_size = (size_t)(end - data) - 1;
+        return *text_size + 3;
+}
 
 /* If the bytes begin with a string that is whole: its size, and where its text is.  0: they do not, or it must be looked at
  * closely. */
@@ -96,6 +109,8 @@ read_string(const char *data, size_t size, size_t *text, size_t *text_size)
 {
         size_t at = 1, count = 0;
 
+        if (*data == '+')
+                return read_status(data, size, text, text_size);
         if (*data != '$' || size < 5)
                 return 0;
         for (; at < 9 && at < size; at++) {
