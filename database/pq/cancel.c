@@ -1,45 +1,40 @@
 /* database/pq/cancel.c: queries for which nobody waits any more.
  *
- * PQcancel makes a connection of its own and waits for its end, so it runs on the executor.  Until it has returned the link gets
- * no other query, which the request could hit.  A server that has not read the query yet ignores the request, so it is repeated
- * as long as the query goes on.
+ * PQcancel makes a connection of its own and waits for its end, which a server that stands still never brings.  So it has a thread
+ * of its own, for which no shutdown waits, and which ends a promise.  Until then the link gets no other query, which the request
+ * could hit.  A server that has not read the query yet ignores the request, so it is repeated as long as the query goes on.
  *
- * Threads: any; the request on the executor.
+ * Threads: any; the request on its own.
  * Locks:   the link's. */
 #include "database/pq/pq.h"
 
 #include <errno.h>
+#include <signal.h>
 #include <stdlib.h>
 
-#include <weir/go.h>
-#include <weir/runtime.h>
+#include <weir/promise.h>
 
 #define FIRST_PAUSE WEIR_MSEC(20)
+#define STACK_SIZE  ((size_t)256 << 10)
 
+/* Of its thread. */
 struct request {
-        struct weir__pq_link *link; /* a reference */
         PGcancel *cancel;
+        weir_task *promise; /* a reference */
 };
 
-static void
+static void *
 send_request(void *context)
 {
-        struct request *request = context;
+        struct request request = *(struct request *)context;
         char problem[256];
 
-        weir_blocking_begin();
-        PQcancel(request->cancel, problem, sizeof problem);
-        weir_blocking_end();
-}
-
-static void
-free_request(void *context)
-{
-        struct request *request = context;
-
-        PQfreeCancel(request->cancel);
-        weir__pq_link_unref(request->link);
-        free(request);
+        free(context);
+        PQcancel(request.cancel, problem, sizeof problem);
+        PQfreeCancel(request.cancel);
+        weir_promise_end(request.promise, 0);
+        weir_promise_unref(request.promise);
+        return NULL;
 }
 
 static void
@@ -83,8 +78,7 @@ ask_again_later(struct weir__pq_link *link)
 static void
 on_requested(weir_task *task, void *context)
 {
-        struct request *request = context;
-        struct weir__pq_link *link = request->link;
+        struct weir__pq_link *link = context;
         struct weir__pq_after after = {0};
 
         weir__pq_link_lock(link, &after);
@@ -102,21 +96,44 @@ on_requested(weir_task *task, void *context)
         weir__pq_after(&after);
 }
 
+/* Starts the thread, without the signals of the program.  It takes over the request.  0, or a negative errno. */
+static int
+start_thread(struct request *request)
+{
+        sigset_t all, before;
+        pthread_attr_t attributes;
+        pthread_t thread;
+
+        pthread_attr_init(&attributes);
+        pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
+        pthread_attr_setstacksize(&attributes, STACK_SIZE);
+        sigfillset(&all);
+        pthread_sigmask(SIG_SETMASK, &all, &before);
+        int failed = pthread_create(&thread, &attributes, send_request, request);
+        pthread_sigmask(SIG_SETMASK, &before, NULL);
+        pthread_attr_destroy(&attributes);
+        return -failed;
+}
+
+/* The task ends with the request.  NULL: there is no memory, or no thread. */
 static weir_task *
 request_new(struct weir__pq_link *link)
 {
         struct request *request = calloc(1, sizeof *request);
+        weir_task *promise = request ? weir_promise_new(NULL, on_requested, NULL) : NULL;
 
-        if (!request)
-                return NULL;
-        request->link = weir__pq_link_ref(link);
-        request->cancel = PQgetCancel(link->connection);
-        weir_task *task = request->cancel ? weir_go_new(NULL, send_request, on_requested, request) : NULL;
-        if (task)
-                weir_task_on_free(task, free_request);
-        else
-                free_request(request);
-        return task;
+        if (promise) {
+                weir_task_set_context(promise, weir__pq_link_ref(link), unref_link);
+                request->promise = weir_promise_ref(promise);
+                request->cancel = PQgetCancel(link->connection);
+                if (request->cancel && start_thread(request) == 0)
+                        return promise;
+                PQfreeCancel(request->cancel);
+                weir_promise_unref(request->promise);
+                weir_task_dismiss(promise);
+        }
+        free(request);
+        return NULL;
 }
 
 void

@@ -408,6 +408,43 @@ a_child_leaves_the_connections_alone(void)
         weir_test_end();
 }
 
+static pid_t postmaster; /* that stands still */
+
+/* The shutdown hangs. */
+static void
+give_up(int signal)
+{
+        (void)signal;
+        kill(postmaster, SIGCONT);
+        abort();
+}
+
+/* The request to cancel waits for an answer of the server.  Nobody waits for the request. */
+static void
+a_shutdown_does_not_wait_for_a_server_that_stands_still(void)
+{
+        begin(2);
+        weir_pq *pool = server_pool(1, 0, false);
+        postmaster = atoi(server_ask("SELECT pg_read_file('postmaster.pid', 0, 12)"));
+        CU_ASSERT_FATAL(postmaster > 1);
+        weir_series *series = weir_series_ref(weir_series_new(NULL, NULL));
+        weir_series_push(series, weir_pq_query_new(pool, "SELECT pg_sleep(600)", NULL, NULL));
+        weir_series_start(series);
+        WEIR_TEST_EVENTUALLY(server_stats(pool).busy == 1);
+        CU_ASSERT_EQUAL_FATAL(kill(postmaster, SIGSTOP), 0);
+        weir_series_cancel(series);
+        weir_test_sleep(WEIR_MSEC(50)); /* the request may be on its way */
+        weir_series_unref(series);
+        weir_pq_unref(pool);
+        signal(SIGALRM, give_up);
+        alarm(20);
+        weir_test_end();
+        alarm(0);
+        signal(SIGALRM, SIG_DFL);
+        CU_ASSERT_EQUAL(kill(postmaster, SIGCONT), 0);
+        server_await();
+}
+
 static _Atomic unsigned notices, breaks;
 
 static void
@@ -444,6 +481,7 @@ main(void)
                 WEIR_TEST(nonsense_ends_the_connection),
                 WEIR_TEST(a_server_that_falls_silent_loses_its_connection),
                 WEIR_TEST(a_backend_that_ends_while_idle_harms_nobody),
+                WEIR_TEST(a_shutdown_does_not_wait_for_a_server_that_stands_still),
                 WEIR_TEST(the_log_says_why_a_connection_broke_and_not_what_failed_before),
                 WEIR_TEST(a_backend_that_ends_within_a_query_is_told),
                 WEIR_TEST(a_server_may_be_killed_under_load),
