@@ -4,7 +4,8 @@
  * waits, and starts itself anew if there is more, so that other work of the executor has its turn.  It has a reference to the
  * database.
  *
- * Threads: any. Locks:   the database's. */
+ * Threads: any.
+ * Locks:   the database's. */
 #include <stdlib.h>
 #include <string.h>
 

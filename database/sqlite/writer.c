@@ -43,7 +43,7 @@ end_all(struct weir__sqlite_list *list, int status, sqlite3 *handle, int code, c
         }
 }
 
-/* Lets the connection of a database in memory, which has read, write again.  A code of SQLite: it tries again at the next write. */
+/* Lets the connection of a database in memory, which has read, write again.  A code of SQLite: the next write tries again. */
 static int
 allow_writes(weir_sqlite_connection *connection)
 {

@@ -245,9 +245,9 @@ WEIR_API int weir_sqlite_code(const weir_task *task);
 
 /* A function of the program that has a connection.  It uses the functions of <sqlite3.h> on
  * weir_sqlite_handle, and statements of weir_sqlite_prepare.  It does not begin, commit or roll back a
- * transaction; savepoints of its own are allowed, whose names do not begin with weir__.  Result: 0, and what it has written will be
- * committed; else a negative errno, or what a call of SQLite has returned, and it is undone.  It must
- * not wait for a flow (-EDEADLK), and must not keep the connection.
+ * transaction; savepoints of its own are allowed, whose names do not begin with weir__.  Result: 0, and
+ * what it has written will be committed; else a negative errno, or what a call of SQLite has returned, and
+ * it is undone.  It must not wait for a flow (-EDEADLK), and must not keep the connection.
  *
  * A function that writes may be called more than once: if another write of its transaction is interrupted,
  * SQLite undoes the whole transaction, and those that were run before are run again.  So it changes nothing
