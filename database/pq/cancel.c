@@ -1,8 +1,9 @@
 /* database/pq/cancel.c: queries for which nobody waits any more.
  *
  * PQcancel makes a connection of its own and waits for its end, which a server that stands still never brings.  So it has a
- * thread of its own, for which no shutdown waits, and which ends a promise.  Until then the link gets no other query, which the request
- * could hit.  A server that has not read the query yet ignores the request, so it is repeated as long as the query goes on.
+ * thread of its own, for which no shutdown waits, and which ends a promise.  Until then the link gets no other query, which the
+ * request could hit.  A server that has not read the query yet ignores the request, so it is repeated as long as the query goes
+ * on.
  *
  * Threads: any; the request on its own.
  * Locks:   the link's. */
