@@ -177,8 +177,9 @@ weir_channel_close(weir_channel *channel)
         return failed;
 }
 
-int
-weir__channel_send(weir_channel *channel, void *message, struct weir__wait_task *waiter)
+/* Inline, so that a post and a poll know that there is nothing to arm. */
+static inline __attribute__((__always_inline__)) int
+send(struct weir_channel *channel, void *message, struct weir__wait_task *waiter)
 {
         struct weir__work_list claimed = {0};
         int failed = weir__waitable_fault((struct weir__waitable *)channel);
@@ -194,8 +195,8 @@ weir__channel_send(weir_channel *channel, void *message, struct weir__wait_task 
         return failed;
 }
 
-int
-weir__channel_receive(weir_channel *channel, void **message, struct weir__wait_task *waiter)
+static inline __attribute__((__always_inline__)) int
+receive(struct weir_channel *channel, void **message, struct weir__wait_task *waiter)
 {
         struct weir__work_list claimed = {0};
         int failed = weir__waitable_fault((struct weir__waitable *)channel);
@@ -212,15 +213,27 @@ weir__channel_receive(weir_channel *channel, void **message, struct weir__wait_t
 }
 
 int
+weir__channel_send(weir_channel *channel, void *message, struct weir__wait_task *waiter)
+{
+        return send(channel, message, waiter);
+}
+
+int
+weir__channel_receive(weir_channel *channel, void **message, struct weir__wait_task *waiter)
+{
+        return receive(channel, message, waiter);
+}
+
+int
 weir_channel_post(weir_channel *channel, void *message)
 {
-        return weir__channel_send(channel, message, NULL);
+        return send(channel, message, NULL);
 }
 
 int
 weir_channel_poll(weir_channel *channel, void **message)
 {
-        return weir__channel_receive(channel, message, NULL);
+        return receive(channel, message, NULL);
 }
 
 size_t
