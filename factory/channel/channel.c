@@ -189,7 +189,7 @@ send(struct weir_channel *channel, void *message, struct weir__wait_task *waiter
         weir__waitable_lock(&channel->object);
         failed = put(channel, &message, &claimed);
         if (failed == -EAGAIN && waiter)
-                failed = weir__wait_arm(waiter, &channel->object, message);
+                weir__wait_arm(waiter, &channel->object, message);
         weir__unlock(&channel->object.lock);
         weir__wait_deliver_all(&claimed);
         return failed;
@@ -206,7 +206,7 @@ receive(struct weir_channel *channel, void **message, struct weir__wait_task *wa
         weir__waitable_lock(&channel->object);
         failed = get(channel, message, &claimed);
         if (failed == -EAGAIN && waiter)
-                failed = weir__wait_arm(waiter, &channel->object, NULL);
+                weir__wait_arm(waiter, &channel->object, NULL);
         weir__unlock(&channel->object.lock);
         weir__wait_deliver_all(&claimed);
         return failed;

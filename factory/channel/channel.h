@@ -13,7 +13,7 @@ enum {
 };
 
 /* weir_channel_post and weir_channel_poll.  If that is not possible now `waiter`, a task of the right queue, is armed under the
- * same hold of the lock, and is to be parked: -EAGAIN (or -ESHUTDOWN).  NULL: nothing is armed. */
+ * same hold of the lock, and is to be parked, but behind a shutdown: then it stays RUNNING.  NULL: nothing is armed. */
 int weir__channel_send(weir_channel *channel, void *message, struct weir__wait_task *waiter);
 int weir__channel_receive(weir_channel *channel, void **message, struct weir__wait_task *waiter);
 

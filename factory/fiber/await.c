@@ -255,11 +255,11 @@ waiter_of(struct weir__fiber *fiber, const struct weir__task_ops *ops)
 
 /* Waits at a channel.  Afterwards *message is what was received, or was not sent. */
 static int
-wait_at(struct weir__fiber *fiber, weir_channel *channel, const struct weir__task_ops *ops, void **message, bool is_armed,
-        void *at)
+wait_at(struct weir__fiber *fiber, weir_channel *channel, const struct weir__task_ops *ops, void **message,
+        const struct weir__wait_task *waiter, void *at)
 {
         fiber->wait_ops = ops;
-        fiber->is_armed = is_armed;
+        fiber->is_armed = waiter && atomic_load_explicit(&waiter->task.word, memory_order_relaxed) != WEIR__RUNNING;
         fiber->wanted.wait.object = (struct weir__waitable *)channel;
         fiber->wanted.wait.message = *message;
         weir__fiber_leave(fiber, WEIR__FIBER_WAIT, at);

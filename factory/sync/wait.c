@@ -264,18 +264,17 @@ weir__wait_start(struct weir_task *task)
 
 /* -- the start in two halves -- */
 
-int
+void
 weir__wait_arm(struct weir__wait_task *self, struct weir__waitable *object, void *message)
 {
         if (weir__phase_is_stopping())
-                return -ESHUTDOWN;
+                return;
         self->task.status = 0;
         self->won = NULL;
         self->wait.object = object;
         self->wait.message = message;
         atomic_store_explicit(&self->task.word, WEIR__NEW, memory_order_relaxed);
         weir__wait_link(&self->wait);
-        return -EAGAIN;
 }
 
 /* Under the lock the claimer has written what it gives. */

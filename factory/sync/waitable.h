@@ -332,8 +332,8 @@ bool weir__wait_pend(struct weir__wait_task *self);
 /* The start in two halves, for a task that begins to wait while nobody may deliver it yet: a fiber on its stack.  arm: under the
  * lock of the object, whose `try` has said -EAGAIN, the wait is linked.  Whoever claims the task meanwhile does not deliver it.
  * park: from now on the claimer delivers it; if there was one, this does.  No lock is held.  Only a cancel may touch the word of
- * the task before.  Result: -EAGAIN; -ESHUTDOWN: it is not linked. */
-int weir__wait_arm(struct weir__wait_task *self, struct weir__waitable *object, void *message);
+ * the task before.  Behind a shutdown nothing is armed. */
+void weir__wait_arm(struct weir__wait_task *self, struct weir__waitable *object, void *message);
 void weir__wait_park(struct weir__wait_task *self);
 
 /* On the task's worker, before the callback: the wait is unlinked, if it is still linked.  No lock is held. */
