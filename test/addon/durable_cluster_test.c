@@ -23,7 +23,7 @@ torment_nodes(const struct engine *engine)
                 world.shim = CLOCK_SHIFT;
                 world.clock_most = engine->start ? WEIR_SEC(300) : 0;
                 for (int i = 0; !engine->start && i <= NODES; i++)
-                        set_clock(i, WEIR_SEC(420)); /* its time is that of the machine */
+                        set_clock(i, WEIR_SEC(300)); /* its time is that of the machine */
         }
         snprintf(first, sizeof first, "first%d", minutes ? minutes * 400 : 300);
         CU_ASSERT_FATAL(run_node(first) == 0);
