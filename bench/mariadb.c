@@ -256,12 +256,13 @@ start_server(void)
                 if (geteuid() == 0 && (setgid(user->pw_gid) != 0 || setuid(user->pw_uid) != 0))
                         _exit(127);
                 bench_follow_parent(parent);
-                snprintf(
-                        command, sizeof command,
-                        "cd %s && mariadb-install-db --no-defaults --datadir=%s/data --skip-test-db "
-                        "--auth-root-authentication-method=socket --auth-root-socket-user=%s >log 2>&1 && exec /usr/sbin/mariadbd "
-                        "--no-defaults --datadir=%s/data --socket=%s/socket --skip-networking --performance-schema=OFF >>log 2>&1",
-                        directory, directory, user->pw_name, directory, directory);
+                snprintf(command, sizeof command,
+                         "cd %s && mariadb-install-db --no-defaults --datadir=%s/data --skip-test-db "
+                         "--auth-root-authentication-method=socket --auth-root-socket-user=%s >log 2>&1 && "
+                         "exec /usr/sbin/mariadbd "
+                         "--no-defaults --datadir=%s/data --socket=%s/socket --skip-networking "
+                         "--performance-schema=OFF >>log 2>&1",
+                         directory, directory, user->pw_name, directory, directory);
                 execl("/bin/sh", "sh", "-c", command, (char *)NULL);
                 _exit(127);
         }
@@ -289,8 +290,8 @@ main(int argc, char *argv[])
         bench_begin();
         pid_t server = start_server();
         if (server < 0) {
-                fprintf(stderr,
-                        "mariadb: there is no server: on Debian, apt-get install mariadb-server-core mariadb-client-core\n");
+                fprintf(stderr, "mariadb: there is no server: on Debian, apt-get install mariadb-server-core "
+                                "mariadb-client-core\n");
                 return 0;
         }
         count = size.quick ? COUNT / 10 : COUNT;

@@ -226,7 +226,7 @@ weir__mariadb_unref_user(weir_mariadb *pool)
         }
         close_pool(pool);
         pthread_mutex_lock(&pool->lock);
-        if (pool->timer)
+        if (pool->link_count == 0 && pool->timer) /* else it is for their limits, and the last one ends it */
                 weir_timer_cancel_id(pool->timer);
         pthread_mutex_unlock(&pool->lock);
         weir__mariadb_unref_memory(pool);

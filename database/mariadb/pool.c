@@ -120,6 +120,8 @@ weir__mariadb_link_remove(struct weir__mariadb_link *link)
         pool->link_count--;
         pool->connecting -= link->is_connecting;
         link->is_connecting = false;
+        if (pool->link_count == 0 && pool->timer && atomic_load(&pool->users) == 0)
+                weir_timer_cancel_id(pool->timer);
 }
 
 /* NULL when out of memory. */

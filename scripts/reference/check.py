@@ -69,6 +69,8 @@ NOT_RETURNED = {
     "weir_http_server_inherit": INHERITING,
     "weir_pq_transaction_new": OF_A_TRANSACTION,
     "weir_pq_transaction_new_with": OF_A_TRANSACTION,
+    "weir_mariadb_transaction_new": OF_A_TRANSACTION,
+    "weir_mariadb_transaction_new_with": OF_A_TRANSACTION,
     "weir_retry_new": {
         "ECHILD": "it makes attempts on workers, which no child has",
         "ENAMETOOLONG": "a timer of its own has no name; of a task that was made wrongly the comment speaks",
