@@ -8,7 +8,8 @@
 
 #include "database/redis/redis.h"
 
-#define HEAD_MOST 23 /* bytes of a line that is a length */
+#define HEAD_MOST  23 /* bytes of a line that is a length */
+#define HEAD_SMALL 6  /* of a length below 1000 */
 
 /* -- making -- */
 
@@ -44,14 +45,17 @@ make(const struct weir__redis_order *order, size_t size, int fault, struct weir_
         return weir_promise_new_of(&weir__redis_kind, command, done, context);
 }
 
-/* At most the bytes of a command: to count them first would take as long as to write them. */
+/* At most the bytes of a command, and few more: to count them first would take as long as to write them. */
 static size_t
 room_for(size_t count, const char *const *arguments, const size_t *sizes)
 {
-        size_t room = HEAD_MOST;
+        size_t room = count < 1000 ? HEAD_SMALL : HEAD_MOST;
 
-        for (size_t i = 0; i < count; i++)
-                room += HEAD_MOST + 2 + (sizes ? sizes[i] : strlen(arguments[i]));
+        for (size_t i = 0; i < count; i++) {
+                size_t size = sizes ? sizes[i] : strlen(arguments[i]);
+
+                room += size + 2 + (size < 1000 ? HEAD_SMALL : HEAD_MOST);
+        }
         return room;
 }
 
