@@ -70,6 +70,8 @@ struct weir_durable_config {
  *   sqlite:FILE   a file of SQLite, for processes of one machine; it is made if it does not exist
  *   postgresql://USER@HOST/DATABASE, or postgres://, as libpq takes it: a database of PostgreSQL, for
  *                 nodes on several machines; the tables are made if they do not exist
+ *   redis://...   a server of Redis, for processes of many machines; also the other addresses of
+ *                 weir_redis_new (rediss://, unix://, redis+cluster://, redis+sentinel://)
  *   memory:NAME   the memory of this process, for tests; all stores of that name share it, and it
  *                 ends with the last of them
  *
