@@ -6,7 +6,8 @@
  *   node.c        looks for due timers, and the alarm for the next look
  *   delivery.c    handlers, their ends, and their leases
  *   store.c       open, close, figures
- *   page.c        the page of a store, for a browser */
+ *   page.c        the page of a store, for a browser
+ *   batch.c       for engines: operations that gather, and are carried out together */
 #ifndef WEIR_DURABLE_STORE_H
 #define WEIR_DURABLE_STORE_H
 

@@ -20,7 +20,7 @@
 
 #include <weir/clock.h>
 
-#include "durable/engine/batch.h"
+#include "durable/batch.h"
 #include "durable/engine/pq_op.h"
 
 #define CONNECTIONS 4

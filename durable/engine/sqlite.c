@@ -14,7 +14,7 @@
 #include <weir/clock.h>
 #include <weir/sqlite.h>
 
-#include "durable/engine/batch.h"
+#include "durable/batch.h"
 #include "durable/engine/bell.h"
 #include "durable/engine/sqlite_op.h"
 

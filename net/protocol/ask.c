@@ -217,30 +217,18 @@ call(struct weir__work *work)
 }
 
 static void
-call_all(void *argument)
+call_alone(void *work)
 {
-        struct weir__work_list *list = argument;
-
-        for (struct weir__work *work; (work = weir__work_pop(list));)
-                call(work);
-}
-
-void
-weir__direct_call_all(struct weir__work_list *list)
-{
-        weir__user_call_as(&reply_callee, NULL, call_all, list);
+        call(work);
 }
 
 static void
 run_end(struct weir__work *work)
 {
-        struct weir__work_list list = {0};
-
-        weir__work_append(&list, work);
-        weir__direct_call_all(&list);
+        weir__user_call_as(&reply_callee, NULL, call_alone, work);
 }
 
-static const struct weir__work_ops end_ops = {.run = run_end};
+static const struct weir__work_ops end_ops = {.run = run_end}, call_ops = {.run = call}; /* `call`: within a call */
 
 static void
 end(struct direct *direct, int status)
@@ -265,6 +253,7 @@ direct_answered(struct weir__asking *request, struct weir_session *session, cons
         if (session->answered) {
                 weir__asking_set_stage(request, WEIR_ASK_ANSWERED);
                 direct->reply = data;
+                direct->work.ops = &call_ops;
                 weir__work_append(session->answered, &direct->work);
                 return;
         }

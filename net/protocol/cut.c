@@ -155,6 +155,15 @@ run_done(struct weir__work *work)
 
 static const struct weir__work_ops done_ops = {.run = run_done};
 
+static const struct weir__callee reply_callee = {"the reply function of", "a protocol", "a reply function"};
+
+static void
+answer(void *list)
+{
+        for (struct weir__work *work; (work = weir__work_pop(list));)
+                work->ops->run(work);
+}
+
 static void
 run_receive(struct weir__work *work)
 {
@@ -166,7 +175,7 @@ run_receive(struct weir__work *work)
         cut->failed = session->is_over ? 0 : receive(session, cut);
         session->answered = NULL;
         if (cut->answered.first)
-                weir__direct_call_all(&cut->answered);
+                weir__user_call_as(&reply_callee, NULL, answer, &cut->answered);
         go_on(work, poller, &done_ops);
 }
 

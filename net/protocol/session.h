@@ -80,7 +80,7 @@ struct weir_session {
 
         struct weir_stream *stream; /* a use; NULL: over */
         struct weir__list replies;  /* struct weir__message, in the order in which they came */
-        struct weir__work_list *answered; /* while a cut is received: what is called with its replies (ask.c); or NULL */
+        struct weir__work_list *answered; /* while a cut is received: work items that run in a call of the program's; or NULL */
         struct weir__cut *cut;      /* functions of the program read what has come: cut.c; or NULL */
         weir_task_fn *handler;      /* of messages, and its context */
         void *handler_context;
@@ -182,11 +182,6 @@ weir__session_is_cutting(const struct weir_session *session)
 }
 
 void weir__session_note_gone(struct weir_session *session); /* there is no message, and it has ended */
-
-/* -- ask.c -- */
-
-/* Calls the functions of direct requests that are answered, and empties the list.  The worker may lose its poller meanwhile. */
-void weir__direct_call_all(struct weir__work_list *list);
 
 /* -- message.c: messages that have come -- */
 

@@ -1,4 +1,4 @@
-/* durable/engine/batch.h: operations gather in a queue while those before are carried out, and are carried out together then. */
+/* durable/batch.h: operations gather in a queue while those before are carried out, and are carried out together then. */
 #ifndef WEIR_DURABLE_BATCH_H
 #define WEIR_DURABLE_BATCH_H
 

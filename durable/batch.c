@@ -1,4 +1,4 @@
-/* durable/engine/batch.c: operations that are carried out together.
+/* durable/batch.c: operations that are carried out together.
  *
  * Threads: any.  The lock of the queue is not held while a batch begins. */
 #include <stdio.h>
@@ -6,7 +6,7 @@
 
 #include <weir/task.h>
 
-#include "durable/engine/batch.h"
+#include "durable/batch.h"
 
 #define PIECE 50 /* operations that end in one callback */
 
