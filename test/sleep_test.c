@@ -101,6 +101,19 @@ a_timer_that_has_fired_is_set_anew(void)
         end();
 }
 
+/* A poller that does not sleep takes the event in a poll between its work. */
+static void
+a_timer_that_has_fired_between_two_sleeps_is_set_anew(void)
+{
+        begin();
+        weir_nsec first = now + WEIR_SEC(2);
+        CU_ASSERT_EQUAL(sleep_until(first, WEIR_MSEC(1)), first);
+        now = first + WEIR_SEC(1);
+        CU_ASSERT_EQUAL(sleep_until(now + WEIR_SEC(5), WEIR_MSEC(1)), now + WEIR_SEC(5) - WEIR_MSEC(1));
+        CU_ASSERT_EQUAL(sets, 2);
+        end();
+}
+
 int
 main(void)
 {
@@ -108,6 +121,7 @@ main(void)
                 WEIR_TEST(deadlines_that_move_on_set_the_timer_once_a_second_at_most),
                 WEIR_TEST(an_earlier_deadline_sets_the_timer),
                 WEIR_TEST(a_timer_that_has_fired_is_set_anew),
+                WEIR_TEST(a_timer_that_has_fired_between_two_sleeps_is_set_anew),
         };
 
         return weir_test_main("sleep", tests, sizeof tests / sizeof *tests);

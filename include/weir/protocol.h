@@ -315,7 +315,7 @@ typedef void weir_direct_fn(struct weir_direct_ask *ask, int status, const void 
 /* A request in memory of the program. */
 struct weir_direct_ask {
         const void *data;     /* a whole message; it stays as it is until `done` is called */
-        size_t size;
+        size_t size;          /* in bytes */
         weir_direct_fn *done; /* called once */
         uint64_t room[30];    /* the library's */
 };

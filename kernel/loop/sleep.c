@@ -11,8 +11,8 @@
  * A wake-up from idle costs about 30 us of CPU, and a system call on each side.  Three rules keep their number low.  Each
  * has its figures in docs/decisions/202.
  *
- * Early wake-ups.  A timerfd that is set to an earlier time than the next deadline stays so, if that time was further away than
- * EARLY when the poller woke up: time limits come and go, and mostly move on.  So a sleep seldom costs a call that sets it, and
+ * Early wake-ups.  A timerfd that is set to an earlier time than the next deadline stays so, if that time is to come, and was
+ * further away than EARLY when the poller woke up: time limits come and go, and mostly move on.  So a sleep seldom costs a call that sets it, and
  * there is at most one needless wake-up in EARLY.
  *
  * Minimum interval.  A deadline ends a sleep no earlier than INTERVAL after the last wake-up.  So 100,000 timers a second
@@ -145,7 +145,8 @@ weir__sleep_begin(struct weir__poller *poller, weir_nsec now, weir_nsec next)
         weir_nsec end = next < earliest ? earliest : next, limit = is_timed ? now + sleep->timed : window_end;
         if ((is_timed || coalesces) && limit < end)
                 end = limit;
-        if (sleep->armed_for > end || sleep->armed_for < sleep->woke_at + EARLY || weir__clock_is_virtual())
+        bool has_fired = sleep->armed_for <= now; /* a poll between two sleeps may have taken the event */
+        if (has_fired || sleep->armed_for > end || sleep->armed_for < sleep->woke_at + EARLY || weir__clock_is_virtual())
                 weir__sleep_arm(poller, end);
         sleep->began_at = now;
         return is_timed ? WEIR__SLEEP_TIMED : coalesces ? WEIR__SLEEP_COALESCING : WEIR__SLEEP_MARKED;
