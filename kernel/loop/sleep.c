@@ -12,8 +12,8 @@
  * has its figures in docs/decisions/202.
  *
  * Early wake-ups.  A timerfd that is set to an earlier time than the next deadline stays so, if that time is to come, and was
- * further away than EARLY when the poller woke up: time limits come and go, and mostly move on.  So a sleep seldom costs a call that sets it, and
- * there is at most one needless wake-up in EARLY.
+ * further away than EARLY when the poller woke up: time limits come and go, and mostly move on.  So a sleep seldom costs a call
+ * that sets it, and there is at most one needless wake-up in EARLY.
  *
  * Minimum interval.  A deadline ends a sleep no earlier than INTERVAL after the last wake-up.  So 100,000 timers a second
  * expire a few at a time.
