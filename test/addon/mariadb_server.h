@@ -339,6 +339,7 @@ server_make(void)
                 prctl(PR_SET_CHILD_SUBREAPER, 1);
                 signal(SIGPIPE, SIG_IGN);
                 weir_test_leaks_do_not_count = 1;
+                setenv("TMPDIR", server.directory, 1); /* a server that starts removes temporary tables of others */
                 if (chdir(server.directory) != 0 || run(arguments) != 0)
                         _exit(1);
                 keep(ends[1]);
