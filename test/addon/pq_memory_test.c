@@ -128,19 +128,20 @@ a_pool_goes_on_when_there_is_memory_again(void)
         weir_test_end();
 }
 
+/* The thread of a PQcancel may drop its promise when the runtime is down. */
 static void
 nothing_is_left_behind(void)
 {
-        int64_t before = -1;
+        int64_t before = 0;
 
-        for (int round = 0; round < 3; round++) {
+        for (int round = 0; round < 4; round++) {
                 weir_test_begin_real(1);
                 weir_log_set(NULL, NULL);
                 CU_ASSERT_FALSE(work_without(1000000));
                 weir_test_end();
-                int64_t now = atomic_load(&live);
-                CU_ASSERT(round < 2 || now <= before);
-                before = now;
+                if (round >= 2)
+                        WEIR_TEST_EVENTUALLY(atomic_load(&live) <= before);
+                before = atomic_load(&live);
         }
 }
 
