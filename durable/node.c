@@ -2,7 +2,8 @@
  *
  * At most one look is under way.  What happens meanwhile, a ring or a set, is noted and makes another look or an earlier alarm
  * behind it.  The alarm is a ticker with the period config.look, which needs no memory once it runs.  Its next tick is moved to
- * the earliest due time that the engine has told.
+ * the earliest due time that the engine has told.  The tick behind one that was moved is a period away from it: each look may be
+ * a moved one, and a phase that stays would run away by a period each time.
  *
  * Threads: any.  The lock of the store is held for the decisions, and not while the engine is called. */
 #include <errno.h>
@@ -46,7 +47,7 @@ unref(void *store)
 static int
 start_alarm(weir_durable *store)
 {
-        weir_task *ticker = weir_ticker_new(store->config.look, WEIR_TICK_SKIP, on_alarm, store);
+        weir_task *ticker = weir_ticker_new(store->config.look, WEIR_TICK_DELAY, on_alarm, store);
 
         if (!ticker)
                 return -ENOMEM;

@@ -611,6 +611,24 @@ looks_of(weir_durable *store)
         return stats.looks;
 }
 
+/* Each look that a due time has brought is one, and the next regular one comes config.look later, not behind as many periods. */
+static void
+looks_go_on_behind_many_that_were_moved(void)
+{
+        begin();
+        weir_durable *store = open_store();
+        listen(store);
+        for (int i = 0; i < 30; i++) {
+                CU_ASSERT(set(store, "a", WEIR_MSEC(100), "x") == 0);
+                weir_clock_advance(WEIR_MSEC(200));
+        }
+        CU_ASSERT(got.count == 30);
+        uint64_t looks = looks_of(store);
+        weir_clock_advance(WEIR_SEC(21));
+        CU_ASSERT(looks_of(store) >= looks + 2);
+        end(store);
+}
+
 /* A set moves the next look, but never to later than it would have been. */
 static void
 a_set_does_not_put_off_the_next_look(void)
@@ -795,6 +813,7 @@ main(void)
                 WEIR_TEST(a_shutdown_leaves_the_timers_of_its_handlers),
                 WEIR_TEST(another_node_is_woken_by_an_earlier_timer),
                 WEIR_TEST(a_set_does_not_put_off_the_next_look),
+                WEIR_TEST(looks_go_on_behind_many_that_were_moved),
                 WEIR_TEST(many_timers_are_shared_and_each_comes_once),
                 WEIR_TEST(a_schedule_comes_at_its_times_once_in_all_nodes),
                 WEIR_TEST(missed_times_are_all_made_up_for),
