@@ -24,7 +24,7 @@
 #include "durable/engine/pq_op.h"
 
 #define CONNECTIONS 4
-#define ATTEMPTS    5
+#define ATTEMPTS    20
 #define LIMIT       WEIR_SEC(10)
 
 struct pq_engine {

@@ -321,7 +321,8 @@ struct weir_direct_ask {
 };
 
 /* Sends a request that is no task: nothing is allocated and nothing is copied.  It goes out and gets its
- * reply as weir_ask_new says.  It has no cancel and no deadline: who needs none throws the reply away.
+ * reply as weir_ask_new says.  It has no cancel and no deadline: a program that does not need
+ * the reply any more throws it away.
  *
  * Owner:   the library has the request until `done` is called.  The caller keeps the endpoint until then.
  * Result:  0; `done` is not called otherwise: -ENOMEM for a NULL endpoint; -EINVAL: there is no function, the

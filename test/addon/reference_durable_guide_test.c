@@ -195,7 +195,7 @@ a_report_is_written_each_night(void)
         weir_test_end();
 }
 
-/* Whoever shows the right word may read the timers from elsewhere, too. */
+/* A client that shows the right word may read the timers from elsewhere, too. */
 static void
 on_timers(weir_task *exchange, void *store)
 {
