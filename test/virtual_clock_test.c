@@ -807,6 +807,46 @@ a_program_prints_the_same_each_time(void)
         }
 }
 
+static void
+block_again_and_again(void *moved)
+{
+        weir_nsec began = weir_now();
+
+        for (int i = 0; i < 10000; i++) {
+                weir_blocking_begin();
+                for (int turn = i % 300; turn > 0; turn--)
+                        sched_yield();
+                weir_blocking_end();
+        }
+        *(weir_nsec *)moved = weir_now() - began;
+}
+
+static void *
+make_it_look(void *stop)
+{
+        while (!atomic_load((_Atomic bool *)stop))
+                CU_ASSERT(weir_task_run(weir_empty_new(NULL, NULL)) == 0);
+        return NULL;
+}
+
+/* It counts as one that runs, or as one that blocks, at each moment that the worker looks. */
+static void
+time_stands_while_a_function_blocks_again_and_again(void)
+{
+        weir_nsec moved = -1;
+        _Atomic bool stop = false;
+        pthread_t thread;
+
+        begin();
+        CU_ASSERT_FATAL(pthread_create(&thread, NULL, make_it_look, &stop) == 0);
+        weir_task_start(weir_timer_new(DAY, see, NULL));
+        CU_ASSERT(weir_task_run(weir_go_new(NULL, block_again_and_again, NULL, &moved)) == 0);
+        CU_ASSERT(moved == 0);
+        atomic_store(&stop, true);
+        pthread_join(thread, NULL);
+        CU_ASSERT(weir_shutdown() == 0);
+}
+
 int
 main(int count, char *arguments[])
 {
@@ -836,6 +876,7 @@ main(int count, char *arguments[])
                 WEIR_TEST(from_the_return_of_a_hold_on_time_stands),
                 WEIR_TEST(time_does_not_move_on_a_look_that_is_older_than_a_hold),
                 WEIR_TEST(a_held_clock_runs_what_is_due_now),
+                WEIR_TEST(time_stands_while_a_function_blocks_again_and_again),
                 WEIR_TEST(a_hold_of_a_callback_is_released_by_the_thread_that_works_for_it),
                 WEIR_TEST(a_holder_cannot_wait_for_time_to_pass),
                 WEIR_TEST(a_release_without_a_hold_aborts),

@@ -38,6 +38,10 @@ void weir__executor_end(void);
  * thread. */
 bool weir__executor_is_busy(void);
 
+/* weir__executor_is_busy, and whether weir__blocking_is_any at the same moment: a function that begins to block, or ends it, goes
+ * from the one to the other. */
+bool weir__executor_is_busy_or_blocks(bool *blocks);
+
 struct weir__executor_stats {
         uint64_t queued, running;
         weir_nsec waiting;

@@ -3,14 +3,24 @@
  * Threads: any.
  * Locks:   executor.lock; executor.growth while the deques of all threads are looked at, so that their structs stay. */
 #include "kernel/executor/executor_state.h"
+#include "kernel/worker/blocking.h"
+
+bool
+weir__executor_is_busy_or_blocks(bool *blocks)
+{
+        weir__lock(&weir__executor.lock);
+        bool busy = weir__executor_has_shared() || weir__executor_awake() > 0;
+        *blocks = weir__blocking_is_any(); /* counts a function for longer than the executor takes it for blocked */
+        weir__unlock(&weir__executor.lock);
+        return busy;
+}
 
 bool
 weir__executor_is_busy(void)
 {
-        weir__lock(&weir__executor.lock);
-        bool busy = weir__executor_has_shared() || weir__executor_awake() > 0;
-        weir__unlock(&weir__executor.lock);
-        return busy;
+        bool blocks;
+
+        return weir__executor_is_busy_or_blocks(&blocks);
 }
 
 static weir_nsec

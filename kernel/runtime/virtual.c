@@ -21,7 +21,6 @@
 #include "kernel/executor/executor.h"
 #include "kernel/runtime/inflight.h"
 #include "kernel/runtime/runtime.h"
-#include "kernel/worker/blocking.h"
 #include "kernel/sched/poll.h"
 #include "kernel/worker/worker.h"
 
@@ -140,8 +139,9 @@ sleep_or_advance(struct weir__poller *poller, weir_nsec next)
         enum weir__virtual_mode mode = weir__virtual_mode();
         bool is_waited_for = mode == WEIR__VIRTUAL_WAITED_FOR;
         struct epoll_event event;
+        bool blocks;
 
-        if (mode == WEIR__VIRTUAL_STANDS || (is_waited_for && next == WEIR_FOREVER) || weir__executor_is_busy())
+        if (mode == WEIR__VIRTUAL_STANDS || (is_waited_for && next == WEIR_FOREVER) || weir__executor_is_busy_or_blocks(&blocks))
                 return true;
         if (poller->batch && poller->batch->outstanding > 0)
                 return true; /* the end of a request is an event */
@@ -149,7 +149,7 @@ sleep_or_advance(struct weir__poller *poller, weir_nsec next)
                 weir__sources_dispatch(poller, &event);
                 return false;
         }
-        if (weir__blocking_is_any() || weir__inflight_has_bytes(poller, is_waited_for)) {
+        if (blocks || weir__inflight_has_bytes(poller, is_waited_for)) {
                 weir__sleep_arm(poller, weir__clock_monotonic() + LOOK_AGAIN);
                 return true;
         }

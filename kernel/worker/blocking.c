@@ -73,7 +73,7 @@ hand_over(struct weir__worker *worker)
 static int
 step_aside(struct weir__worker *worker)
 {
-        weir__blocking_count(+1); /* first: from then on its thread does not keep the virtual clock from jumping */
+        weir__blocking_count(+1); /* first: from then on the executor does not count its thread as busy */
         int failed = worker->executor_ops->blocking_begin();
         if (failed)
                 weir__blocking_count(-1);
