@@ -8,7 +8,6 @@
 #include "database/pq/pq.h"
 
 #include <errno.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -41,16 +40,17 @@ choose_mode(struct weir__pq_link *link, const struct weir__pq_query *query)
 }
 
 static const char *
-name_of(const struct weir__pq_query *query, char name[16])
+name_of(const struct weir__pq_query *query, char name[5 + WEIR__PQ_DIGITS])
 {
-        snprintf(name, 16, "weir_%u", query->statement);
+        memcpy(name, "weir_", 5);
+        weir__pq_write_number(name + 5, query->statement);
         return name;
 }
 
 static int
 execute(struct weir__pq_link *link, struct weir__pq_query *query)
 {
-        char name[16];
+        char name[5 + WEIR__PQ_DIGITS];
 
         query->stage = WEIR__PQ_EXECUTE;
         return PQsendQueryPrepared(link->connection, name_of(query, name), query->count, (const char *const *)query->values,
@@ -69,7 +69,7 @@ deallocate(struct weir__pq_link *link, struct weir__pq_query *query)
 static int
 send_prepared(struct weir__pq_link *link, struct weir__pq_query *query)
 {
-        char name[16];
+        char name[5 + WEIR__PQ_DIGITS];
 
         query->statement = weir__pq_statement_find(link, query);
         if (query->statement)
@@ -213,6 +213,8 @@ weir__pq_link_rest(struct weir__pq_link *link, struct weir__pq_after *after)
                 }
                 if (!link->first)
                         weir__pq_link_set_limit(link, WEIR_FOREVER);
+                else if (link->pool->config.pipeline == 1)
+                        return;
                 if (!link->first || !link->has_limit)
                         query = weir__pq_next(link, &should_close);
                 if (should_close)

@@ -208,12 +208,7 @@ weir__pq_next(struct weir__pq_link *link, bool *ret_close)
 bool
 weir__pq_is_wanted(struct weir__pq_query *query)
 {
-        weir_pq *pool = query->where->pool;
-
-        pthread_mutex_lock(&pool->lock);
-        bool is_wanted = !query->is_given_up;
-        pthread_mutex_unlock(&pool->lock);
-        return is_wanted;
+        return !atomic_load_explicit(&query->is_given_up, memory_order_acquire);
 }
 
 void

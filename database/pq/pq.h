@@ -72,7 +72,8 @@ struct weir__pq_outcome {
         char *problem;    /* or NULL */
 };
 
-#define WEIR__PQ_FEW 4 /* parameters for which a query has room in itself */
+#define WEIR__PQ_FEW   4  /* parameters for which a query has room in itself */
+#define WEIR__PQ_SHORT 48 /* bytes of them, each with its NUL */
 
 struct weir__pq_query {
         /* Constant from the start on. */
@@ -82,6 +83,7 @@ struct weir__pq_query {
         bool is_prepared, is_binary;
         int fault; /* a setter has failed */
         const char *sql; /* behind this struct; NULL: none */
+        size_t sql_size; /* with the NUL */
         int count, room; /* of the parameters */
         char **values;   /* these are `few` as long as there is room in it */
         Oid *types;
@@ -90,6 +92,8 @@ struct weir__pq_query {
                 char *values[WEIR__PQ_FEW];
                 Oid types[WEIR__PQ_FEW];
                 int sizes[WEIR__PQ_FEW], formats[WEIR__PQ_FEW];
+                char bytes[WEIR__PQ_SHORT];
+                size_t used; /* of the bytes */
         } few;
         weir_nsec limit;
         weir_channel *rows, *input; /* references; NULL: none */
@@ -99,7 +103,7 @@ struct weir__pq_query {
         struct weir__pq_link *link; /* that it was sent by, with a reference */
         struct weir__pq_query *next, *previous; /* in a list of those that wait; behind OVER in a struct weir__pq_after */
         weir_nsec began, deadline;
-        bool is_given_up; /* by a cancel or a limit */
+        _Atomic bool is_given_up; /* by a cancel or a limit; read without the lock, too: weir__pq_is_wanted */
         _Atomic bool is_sent; /* as `state`, for dumps, which take no lock */
 
         /* Guarded by the lock of its link. */
@@ -124,6 +128,11 @@ void weir__pq_query_end(struct weir__pq_query *query);
 
 /* Nothing more is sent into its channel of rows, or taken out of its input.  No lock is held. */
 void weir__pq_close_channels(struct weir__pq_query *query);
+
+#define WEIR__PQ_DIGITS 21 /* of a number, with its NUL */
+
+/* Writes it in decimal digits.  snprintf takes as long as libpq does to send a query.  Returns how many there are. */
+size_t weir__pq_write_number(char out[WEIR__PQ_DIGITS], uint64_t number);
 
 /* A value as an integer: 0, -EINVAL, -ERANGE. */
 int weir__pq_int_of(const char *value, size_t size, bool is_binary, int64_t *ret_value);
@@ -212,7 +221,7 @@ struct weir__pq_query *weir__pq_next(struct weir__pq_link *link, bool *ret_close
 /* A query that was sent has its outcome: ends it.  Under its link's lock; takes the pool's. */
 void weir__pq_finish(struct weir__pq_query *query, int status, const char *problem, struct weir__pq_after *after);
 
-/* Whether somebody still waits for it.  Takes the pool's lock. */
+/* Whether somebody still waits for it.  Under its link's lock: who gives it up takes that afterwards, if it was sent. */
 bool weir__pq_is_wanted(struct weir__pq_query *query);
 
 /* Takes an idle link out of its pool's list.  Returns whether it was there.  Takes the pool's lock. */

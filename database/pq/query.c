@@ -43,6 +43,13 @@ weir__pq_close_channels(struct weir__pq_query *query)
                 weir_channel_close(query->input);
 }
 
+/* Whether a parameter lies in the query itself. */
+static bool
+is_within(const struct weir__pq_query *query, const char *value)
+{
+        return (uintptr_t)value - (uintptr_t)query->few.bytes < sizeof query->few.bytes;
+}
+
 static void
 free_query(void *own)
 {
@@ -52,7 +59,8 @@ free_query(void *own)
         weir_channel_unref(query->rows);
         weir_channel_unref(query->input);
         for (int i = 0; i < query->count; i++)
-                free(query->values[i]);
+                if (!is_within(query, query->values[i]))
+                        free(query->values[i]);
         if (query->values != query->few.values) {
                 free(query->values);
                 free(query->types);
@@ -97,6 +105,7 @@ weir__pq_query_make(weir_pq *where, enum weir__pq_kind kind, const char *sql, we
         query->kind = kind;
         query->where = weir__pq_ref_user(where);
         query->limit = where ? where->pool->config.limit : WEIR_FOREVER;
+        query->sql_size = size;
         query->sql = sql ? memcpy(query + 1, sql, size) : NULL;
         query->room = WEIR__PQ_FEW;
         query->values = query->few.values;
@@ -161,6 +170,21 @@ fail(struct weir__pq_query *query, int fault)
         return fault;
 }
 
+size_t
+weir__pq_write_number(char out[WEIR__PQ_DIGITS], uint64_t number)
+{
+        char digits[WEIR__PQ_DIGITS];
+        size_t at = sizeof digits, size;
+
+        do
+                digits[--at] = (char)('0' + number % 10);
+        while (number /= 10);
+        size = sizeof digits - at;
+        memcpy(out, digits + at, size);
+        out[size] = '\0';
+        return size;
+}
+
 /* A longer array with the same beginning; NULL when out of memory. */
 static void *
 lengthen(const void *array, size_t size, int count, int room)
@@ -195,6 +219,17 @@ grow(struct weir__pq_query *query)
         return 0;
 }
 
+/* NULL when out of memory. */
+static char *
+room_for(struct weir__pq_query *query, size_t size)
+{
+        if (size > sizeof query->few.bytes - query->few.used)
+                return malloc(size);
+        char *room = query->few.bytes + query->few.used;
+        query->few.used += size;
+        return room;
+}
+
 /* `data` NULL: SQL's NULL. */
 static int
 add(weir_task *task, Oid type, int format, const void *data, size_t size)
@@ -207,7 +242,7 @@ add(weir_task *task, Oid type, int format, const void *data, size_t size)
                 return fail(query, -EINVAL);
         if (query->count == query->room && grow(query) != 0)
                 return fail(query, -ENOMEM);
-        char *value = data ? malloc(size + 1) : NULL;
+        char *value = data ? room_for(query, size + 1) : NULL;
         if (data && !value)
                 return fail(query, -ENOMEM);
         if (value) {
@@ -231,9 +266,11 @@ weir_pq_add_text(weir_task *query, const char *value)
 int
 weir_pq_add_int(weir_task *query, int64_t value)
 {
-        char text[24];
+        char text[1 + WEIR__PQ_DIGITS] = "-";
+        bool is_negative = value < 0;
+        size_t size = weir__pq_write_number(text + is_negative, is_negative ? 0 - (uint64_t)value : (uint64_t)value);
 
-        return add(query, 0, 0, text, (size_t)snprintf(text, sizeof text, "%lld", (long long)value));
+        return add(query, 0, 0, text, is_negative + size);
 }
 
 int
@@ -368,16 +405,21 @@ weir_pq_type(const weir_task *query, size_t column)
         return column < weir_pq_columns(query) ? PQftype(result_of(query), (int)column) : 0;
 }
 
-const char *
-weir_pq_value(const weir_task *query, size_t row, size_t column, size_t *size)
+static const char *
+value_of(const PGresult *result, size_t row, size_t column, size_t *size)
 {
-        const PGresult *result = result_of(query);
-        bool is_there = row < weir_pq_rows(query) && column < weir_pq_columns(query) &&
+        bool is_there = row < (size_t)PQntuples(result) && column < (size_t)PQnfields(result) &&
                         !PQgetisnull(result, (int)row, (int)column);
 
         if (size)
                 *size = is_there ? (size_t)PQgetlength(result, (int)row, (int)column) : 0;
         return is_there ? PQgetvalue(result, (int)row, (int)column) : NULL;
+}
+
+const char *
+weir_pq_value(const weir_task *query, size_t row, size_t column, size_t *size)
+{
+        return value_of(result_of(query), row, column, size);
 }
 
 static int
@@ -418,12 +460,12 @@ int
 weir_pq_int(const weir_task *query, size_t row, size_t column, int64_t *ret_value)
 {
         size_t size;
-        const char *value = weir_pq_value(query, row, column, &size);
+        const PGresult *result = result_of(query);
+        const char *value = value_of(result, row, column, &size);
 
         if (!value)
                 return -ENOENT;
-        return PQfformat(result_of(query), (int)column) == 1 ? int_of_binary(value, size, ret_value)
-                                                             : int_of_text(value, ret_value);
+        return PQfformat(result, (int)column) == 1 ? int_of_binary(value, size, ret_value) : int_of_text(value, ret_value);
 }
 
 /* -- failures -- */

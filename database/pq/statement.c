@@ -16,14 +16,21 @@ struct weir__pq_statement {
         Oid types[];
 };
 
+/* Eight bytes at a time: with one at a time this was a tenth of what a query costs here. */
 static unsigned
-bucket_of(const char *sql)
+bucket_of(const char *sql, size_t size)
 {
-        uint32_t hash = 2166136261u; /* FNV-1a */
+        uint64_t hash = size, word;
 
-        for (; *sql; sql++)
-                hash = (hash ^ (unsigned char)*sql) * 16777619u;
-        return (hash ^ hash >> 16) & (BUCKETS - 1);
+        for (; size >= sizeof word; size -= sizeof word, sql += sizeof word) {
+                memcpy(&word, sql, sizeof word);
+                hash = (hash ^ word) * 0x9e3779b97f4a7c15u;
+                hash ^= hash >> 32;
+        }
+        word = 0;
+        memcpy(&word, sql, size);
+        hash = (hash ^ word) * 0x9e3779b97f4a7c15u;
+        return (unsigned)(hash >> 58) & (BUCKETS - 1);
 }
 
 /* The server has taken the types that were given when it was prepared. */
@@ -38,7 +45,7 @@ is_for(const struct weir__pq_statement *statement, const struct weir__pq_query *
 static struct weir__pq_statement **
 find(struct weir__pq_link *link, const struct weir__pq_query *query)
 {
-        struct weir__pq_statement **at = &link->statements[bucket_of(query->sql)];
+        struct weir__pq_statement **at = &link->statements[bucket_of(query->sql, query->sql_size)];
 
         while (*at && !is_for(*at, query))
                 at = &(*at)->next;
@@ -56,7 +63,7 @@ weir__pq_statement_find(struct weir__pq_link *link, const struct weir__pq_query 
 unsigned
 weir__pq_statement_add(struct weir__pq_link *link, const struct weir__pq_query *query)
 {
-        size_t size = strlen(query->sql) + 1, types_size = (size_t)query->count * sizeof *query->types;
+        size_t size = query->sql_size, types_size = (size_t)query->count * sizeof *query->types;
         struct weir__pq_statement *statement;
 
         if (!link->statements && !(link->statements = calloc(BUCKETS, sizeof(*link->statements))))

@@ -145,6 +145,35 @@ many_parameters_go_too(void)
         weir_test_end();
 }
 
+/* Short values and long ones lie in different places. */
+static void
+parameters_of_all_sizes_keep_their_values(void)
+{
+        static const char digits[] = "0123456789012345678901234567890123456789012345678901234567890123456789";
+
+        weir_test_begin_real(1);
+        weir_pq *pool = server_pool(1, 0, false);
+        for (int size = 0; size < 70; size++) {
+                struct seen seen = fresh();
+                weir_task *query = weir_pq_query_new(pool, "SELECT concat_ws('|', $1, $2::text, $3::text, $4::bigint, $5::int)",
+                                                     see, &seen);
+
+                weir_pq_add_binary(query, 25, digits, (size_t)size % 30);
+                weir_pq_add_int(query, size - 35);
+                weir_pq_add_text(query, digits + 70 - size);
+                weir_pq_add_int(query, INT64_MAX);
+                weir_pq_add_int(query, 0);
+                CU_ASSERT_EQUAL(weir_task_run(query), 0);
+                char wanted[160];
+                snprintf(wanted, sizeof wanted, "%.*s|%d|%s|%lld|0", size % 30, digits, size - 35, digits + 70 - size,
+                         (long long)INT64_MAX);
+                wanted[sizeof seen.value - 1] = '\0';
+                CU_ASSERT_STRING_EQUAL(seen.value, wanted);
+        }
+        weir_pq_unref(pool);
+        weir_test_end();
+}
+
 static void
 a_script_has_several_statements(void)
 {
@@ -725,6 +754,7 @@ main(void)
                 WEIR_TEST(columns_have_names_and_types),
                 WEIR_TEST(parameters_are_texts_numbers_and_bytes),
                 WEIR_TEST(many_parameters_go_too),
+                WEIR_TEST(parameters_of_all_sizes_keep_their_values),
                 WEIR_TEST(a_script_has_several_statements),
                 WEIR_TEST(failures_have_a_status_by_class),
                 WEIR_TEST(a_violation_names_its_constraint),
