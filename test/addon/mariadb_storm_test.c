@@ -78,7 +78,7 @@ run_queries(bool is_tcp, int64_t count)
 static void
 many_queries_get_their_answers(void)
 {
-        run_queries(false, 30000);
+        run_queries(false, 48000);
         run_queries(true, 10000);
 }
 
