@@ -130,13 +130,26 @@ note(weir_durable *store, const struct weir__durable_op *op, const struct weir__
 }
 
 static void
-end_again(weir_task *timer, void *context)
+end_now(weir_task *timer, void *context)
 {
-        struct weir__durable_op *op = context;
+        struct weir__durable_delivery *delivery = ((struct weir__durable_op *)context)->owner;
+        weir_durable *store = weir__durable_ref(delivery->store);
 
         (void)timer;
-        weir__durable_submit(op->store, op);
-        weir_waitgroup_done(op->store->group);
+        weir__durable_submit(store, context); /* both may be over when it returns */
+        weir_waitgroup_done(store->group);
+        weir__durable_unref(store);
+}
+
+/* Result: false: no memory, or the runtime is down. */
+static bool
+submit_later(weir_durable *store, struct weir__durable_op *op)
+{
+        weir_waitgroup_add(store->group, 1);
+        if (weir_task_start(weir_timer_new(AFTER_ERROR, end_now, op)) == 0)
+                return true;
+        weir_waitgroup_done(store->group);
+        return false;
 }
 
 /* Whether the end is tried again: the engine may be back, and the lease may still hold. */
@@ -150,13 +163,7 @@ tries_again(struct weir__durable_op *op, struct weir__durable_delivery *delivery
         pthread_mutex_lock(&store->lock);
         bool is_worth = weir_now() < delivery->lease_end;
         pthread_mutex_unlock(&store->lock);
-        if (!is_worth)
-                return false;
-        weir_waitgroup_add(store->group, 1);
-        if (weir_task_start(weir_timer_new(AFTER_ERROR, end_again, op)) == 0)
-                return true;
-        weir_waitgroup_done(store->group);
-        return false;
+        return is_worth && submit_later(store, op);
 }
 
 static void
@@ -173,23 +180,45 @@ on_ended(struct weir__durable_op *op)
         leave(delivery);
 }
 
-static void
-submit_end(struct weir__durable_delivery *delivery, enum weir__durable_outcome outcome, weir_nsec at, const char *problem)
+static struct weir__durable_op *
+make_end(struct weir__durable_delivery *delivery, enum weir__durable_outcome outcome, weir_nsec at, const char *problem)
 {
         const struct weir_durable_info *info = &delivery->row->info;
         struct weir__durable_op *op = weir__durable_op_new(WEIR__DURABLE_END,
                                                            &(struct weir__durable_texts){.name = info->name, .problem = problem});
 
-        if (!op) { /* its lease ends by itself */
-                leave(delivery);
-                return;
-        }
+        if (!op)
+                return NULL;
         op->token = info->token;
         op->outcome = outcome;
         op->at = at;
         op->owner = delivery;
         op->ended = on_ended;
-        weir__durable_submit(delivery->store, op);
+        return op;
+}
+
+static void
+submit_end(struct weir__durable_delivery *delivery, enum weir__durable_outcome outcome, weir_nsec at, const char *problem)
+{
+        struct weir__durable_op *op = make_end(delivery, outcome, at, problem);
+
+        if (op)
+                weir__durable_submit(delivery->store, op);
+        else /* its lease ends by itself */
+                leave(delivery);
+}
+
+/* For a delivery that could not begin, for lack of memory.  At once, it would be claimed again at once. */
+static void
+give_back_later(struct weir__durable_delivery *delivery)
+{
+        struct weir__durable_op *op = make_end(delivery, WEIR__DURABLE_GIVE_BACK, 0, "");
+
+        if (op && submit_later(delivery->store, op))
+                return;
+        if (op)
+                weir__durable_op_free(op);
+        leave(delivery); /* its lease ends by itself */
 }
 
 static weir_nsec
@@ -229,8 +258,10 @@ on_over(weir_series *outer, void *context)
         unlist(delivery);
         bool is_closing = store->is_closing;
         pthread_mutex_unlock(&store->lock);
-        if (!delivery->has_begun)
+        if (!delivery->has_begun && is_closing)
                 submit_end(delivery, WEIR__DURABLE_GIVE_BACK, 0, "");
+        else if (!delivery->has_begun)
+                give_back_later(delivery);
         else if (!status && *delivery->row->info.cron)
                 submit_end(delivery, WEIR__DURABLE_MOVE_ON, delivery->due.next, "");
         else if (!status)
@@ -425,7 +456,7 @@ start(struct weir__durable_delivery *delivery)
         pthread_mutex_lock(&store->lock);
         unlist(delivery);
         pthread_mutex_unlock(&store->lock);
-        submit_end(delivery, WEIR__DURABLE_GIVE_BACK, 0, "");
+        give_back_later(delivery);
 }
 
 static const struct weir__durable_topic *

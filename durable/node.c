@@ -43,7 +43,7 @@ unref(void *store)
         weir__durable_unref(store);
 }
 
-/* Starts the ticker.  Result: 0, or an error of weir_task_start. */
+/* Starts the ticker.  The lock is held.  Result: 0, or an error of weir_task_start. */
 static int
 start_alarm(weir_durable *store)
 {
@@ -53,10 +53,8 @@ start_alarm(weir_durable *store)
                 return -ENOMEM;
         weir_task_on_free(ticker, unref);
         weir__durable_ref(store);
-        pthread_mutex_lock(&store->lock);
         store->alarm = weir_timer_id_of(ticker);
         expect_regular(store);
-        pthread_mutex_unlock(&store->lock);
         return store->alarm ? weir_task_start(ticker) : (weir_task_dismiss(ticker), -ENOMEM);
 }
 
@@ -190,22 +188,18 @@ weir__durable_ring(weir_durable *store)
         weir__durable_look(store);
 }
 
-/* The first handler starts the alarm.  Result: 0, or an error of weir_task_start. */
+/* The first handler starts the alarm.  Another one that comes meanwhile waits, and starts it if the first one could not.
+ * Result: 0, or an error of weir_task_start. */
 static int
 begin_to_look(weir_durable *store)
 {
         pthread_mutex_lock(&store->lock);
         bool is_first = !store->has_alarm;
-        store->has_alarm = true;
-        pthread_mutex_unlock(&store->lock);
         int failed = is_first ? start_alarm(store) : 0;
-        if (failed) {
-                pthread_mutex_lock(&store->lock);
-                store->has_alarm = false;
-                pthread_mutex_unlock(&store->lock);
-        } else if (is_first) {
+        store->has_alarm = !failed;
+        pthread_mutex_unlock(&store->lock);
+        if (is_first && !failed)
                 store->engine->kind->attend(store->engine);
-        }
         return failed;
 }
 

@@ -22,23 +22,24 @@ struct weir__durable_bell {
         weir_durable *store; /* constant */
 
         pthread_mutex_t lock;
-        int file;    /* to ring by; -1: not opened yet */
-        int watch;   /* of inotify; -1: none */
-        weir_fd *fd; /* of `watch` */
-        char path[]; /* constant */
+        int file;        /* to ring by; -1: not opened yet */
+        int watch;       /* of inotify; -1: none */
+        weir_fd *fd;     /* of `watch`; NULL: none */
+        bool is_wanted;  /* between watch and leave */
+        bool is_waiting; /* a task waits for `fd` */
+        char path[];     /* constant */
 };
 
 struct weir__durable_bell *
 weir__durable_bell_new(const char *file, weir_durable *store)
 {
         size_t size = strlen(file) + sizeof "-bell";
-        struct weir__durable_bell *bell = malloc(sizeof *bell + size);
+        struct weir__durable_bell *bell = calloc(1, sizeof *bell + size);
 
         if (!bell)
                 return NULL;
         bell->store = store;
         bell->file = bell->watch = -1;
-        bell->fd = NULL;
         pthread_mutex_init(&bell->lock, NULL);
         snprintf(bell->path, size, "%s-bell", file);
         return bell;
@@ -95,6 +96,7 @@ on_ring(weir_task *task, void *context)
         bool is_rung = false;
 
         pthread_mutex_lock(&bell->lock);
+        bell->is_waiting = false;
         if (weir_task_status(task) == 0 && bell->fd) {
                 drain(bell->watch);
                 wait_for_ring(bell); /* before the look: what is written from now on rings again */
@@ -121,25 +123,46 @@ wait_for_ring(struct weir__durable_bell *bell)
                 return;
         weir__durable_ref(bell->store);
         weir_task_on_free(task, unref);
-        weir_task_start(task);
+        bell->is_waiting = true;
+        if (weir_task_start(task))
+                bell->is_waiting = false;
+}
+
+/* The lock is held. */
+static void
+open_watch(struct weir__durable_bell *bell)
+{
+        if (!is_open(bell))
+                return;
+        bell->watch = inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
+        if (bell->watch < 0)
+                return;
+        if (inotify_add_watch(bell->watch, bell->path, IN_MODIFY) >= 0)
+                bell->fd = weir_fd_new(bell->watch);
+        if (!bell->fd) {
+                close(bell->watch);
+                bell->watch = -1;
+        }
+}
+
+void
+weir__durable_bell_repair(struct weir__durable_bell *bell)
+{
+        pthread_mutex_lock(&bell->lock);
+        if (bell->is_wanted && !bell->fd)
+                open_watch(bell);
+        if (bell->fd && !bell->is_waiting)
+                wait_for_ring(bell);
+        pthread_mutex_unlock(&bell->lock);
 }
 
 void
 weir__durable_bell_watch(struct weir__durable_bell *bell)
 {
         pthread_mutex_lock(&bell->lock);
-        if (bell->watch < 0 && is_open(bell)) {
-                bell->watch = inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
-                if (bell->watch >= 0 && inotify_add_watch(bell->watch, bell->path, IN_MODIFY) >= 0)
-                        bell->fd = weir_fd_new(bell->watch);
-                if (bell->fd) {
-                        wait_for_ring(bell);
-                } else if (bell->watch >= 0) {
-                        close(bell->watch);
-                        bell->watch = -1;
-                }
-        }
+        bell->is_wanted = true;
         pthread_mutex_unlock(&bell->lock);
+        weir__durable_bell_repair(bell);
 }
 
 void
@@ -150,6 +173,7 @@ weir__durable_bell_leave(struct weir__durable_bell *bell)
         int watch = bell->watch;
         bell->fd = NULL;
         bell->watch = -1;
+        bell->is_wanted = false;
         pthread_mutex_unlock(&bell->lock);
         weir_fd_forget(fd);
         if (watch >= 0)

@@ -111,7 +111,8 @@ struct weir__durable_engine_kind {
         /* Never blocks, and does not end the operation on the caller's stack. */
         void (*submit)(struct weir__durable_engine *engine, struct weir__durable_op *op);
 
-        /* The node has a handler: from now on the engine calls weir__durable_ring when another node has set an earliest timer. */
+        /* The node has a handler: from now on the engine calls weir__durable_ring when another node has set an earliest timer.
+         * What is not possible now is tried again with each claim. */
         void (*attend)(struct weir__durable_engine *engine);
 
         /* No ring begins any more.  It may be called several times, on any thread. */

@@ -40,7 +40,9 @@ struct redis_engine {
         size_t waiting;                        /* how many */
         unsigned calls;                        /* that are under way */
         weir_redis_subscription *subscription; /* NULL: no handler yet, or no more */
-        bool is_neglected;
+        bool is_subscribed;                    /* to the rings */
+        bool is_receiving;                     /* a task waits for the next one */
+        bool is_attending;                     /* between attend and neglect */
 };
 
 struct batch {
@@ -288,6 +290,8 @@ send_waiting(struct redis_engine *engine)
         }
 }
 
+static void listen_for_rings(struct redis_engine *engine);
+
 static void
 submit(struct weir__durable_engine *base, struct weir__durable_op *op)
 {
@@ -298,6 +302,8 @@ submit(struct weir__durable_engine *base, struct weir__durable_op *op)
         *op->reason = '\0';
         op->claims_done = 0;
         pthread_mutex_lock(&engine->lock);
+        if (op->kind == WEIR__DURABLE_CLAIM)
+                listen_for_rings(engine);
         *engine->last = op;
         engine->last = &op->next;
         engine->waiting++;
@@ -326,7 +332,9 @@ receive_next(struct redis_engine *engine)
                 return;
         weir__durable_ref(engine->base.store);
         weir_task_on_free(task, unref);
-        weir_task_start(task);
+        engine->is_receiving = true;
+        if (weir_task_start(task))
+                engine->is_receiving = false;
 }
 
 /* Another store has rung; or what was published until now may have been missed. */
@@ -345,6 +353,7 @@ on_message(weir_task *task, void *context)
         bool is_rung = false;
 
         pthread_mutex_lock(&engine->lock);
+        engine->is_receiving = false;
         if (weir_task_status(task) == 0 && engine->subscription) {
                 receive_next(engine); /* before the look: what is published from now on rings again */
                 is_rung = is_ring(engine, weir_channel_message(task));
@@ -354,19 +363,31 @@ on_message(weir_task *task, void *context)
                 weir__durable_ring(engine->base.store);
 }
 
+/* Does what is missing of it; what fails is tried again with the next look.  The lock is held. */
 static void
-attend(struct weir__durable_engine *base)
+listen_for_rings(struct redis_engine *engine)
 {
         const struct weir_redis_subscription_config config = {
                 .size = sizeof config, .capacity = 16, .overflow = WEIR_REDIS_OVERFLOW_OLDEST};
+
+        if (!engine->is_attending || engine->is_receiving)
+                return;
+        if (!engine->subscription)
+                engine->subscription = weir_redis_subscription_new(engine->redis, &config);
+        if (engine->subscription && !engine->is_subscribed)
+                engine->is_subscribed = weir_redis_subscribe(engine->subscription, RING) == 0;
+        if (engine->subscription && engine->is_subscribed)
+                receive_next(engine);
+}
+
+static void
+attend(struct weir__durable_engine *base)
+{
         struct redis_engine *engine = (struct redis_engine *)base;
 
         pthread_mutex_lock(&engine->lock);
-        if (!engine->subscription && !engine->is_neglected) {
-                engine->subscription = weir_redis_subscription_new(engine->redis, &config);
-                if (engine->subscription && weir_redis_subscribe(engine->subscription, RING) == 0)
-                        receive_next(engine);
-        }
+        engine->is_attending = true;
+        listen_for_rings(engine);
         pthread_mutex_unlock(&engine->lock);
 }
 
@@ -378,7 +399,7 @@ neglect(struct weir__durable_engine *base)
         pthread_mutex_lock(&engine->lock);
         weir_redis_subscription *subscription = engine->subscription;
         engine->subscription = NULL;
-        engine->is_neglected = true;
+        engine->is_attending = false;
         pthread_mutex_unlock(&engine->lock);
         weir_redis_subscription_close(subscription);
 }

@@ -160,6 +160,8 @@ submit(struct weir__durable_engine *base, struct weir__durable_op *op)
 {
         struct sqlite_engine *engine = (struct sqlite_engine *)base;
 
+        if (op->kind == WEIR__DURABLE_CLAIM)
+                weir__durable_bell_repair(engine->bell);
         if (!is_read(op->kind) || !atomic_load_explicit(&engine->has_tables, memory_order_acquire)) {
                 weir__durable_queue_submit(&engine->writes, op);
                 return;

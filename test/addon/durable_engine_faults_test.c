@@ -1,13 +1,18 @@
 /* Durable timers whose engine fails for a while: operations say so, ends are repeated, handlers do not outlive their leases.
  *
- * A kind of engine of this suite stands before that of the memory, and fails the kinds of operations that a test has chosen. */
+ * A kind of engine of this suite stands before that of the memory, and fails the kinds of operations that a test has chosen.
+ * The linker puts functions of this suite before some of weir, which have no memory then (test/CMakeLists.txt). */
 #include <errno.h>
+#include <pthread.h>
 #include <stdatomic.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <weir/clock.h>
+#include <weir/flow.h>
 #include <weir/runtime.h>
 #include <weir/series.h>
+#include <weir/ticker.h>
 #include <weir/timer.h>
 
 #include "durable/store.h"
@@ -24,12 +29,28 @@ end_badly(weir_task *task, void *op)
         weir__durable_op_end(op, -EIO);
 }
 
+static atomic_bool is_quick;
+
+static void *
+end_well(void *context)
+{
+        struct weir__durable_op *op = context;
+
+        op->is_done = true;
+        weir__durable_op_end(op, 0);
+        return NULL;
+}
+
 static void
 submit(struct weir__durable_engine *engine, struct weir__durable_op *op)
 {
+        pthread_t thread;
+
         if (atomic_load(&failing) >> op->kind & 1) {
                 atomic_fetch_add(&failed, 1);
                 weir_task_start(weir_empty_new(end_badly, op));
+        } else if (op->kind == WEIR__DURABLE_END && atomic_load(&is_quick)) { /* it is over when this function returns */
+                CU_ASSERT_FATAL(pthread_create(&thread, NULL, end_well, op) == 0 && pthread_join(thread, NULL) == 0);
         } else {
                 weir__durable_memory.submit(engine, op);
         }
@@ -219,6 +240,103 @@ a_lease_that_is_renewed_late_holds(void)
         end(store);
 }
 
+/* A thread of the engine frees the operation while the one that has submitted it goes on. */
+static void
+an_end_may_be_over_before_its_submit_has_returned(void)
+{
+        weir_durable *store = begin();
+
+        fail_these(WEIR__DURABLE_END);
+        set_one(store, 0);
+        weir_clock_advance(0);
+        CU_ASSERT(got.count == 1 && stats_of(store).running == 1);
+        atomic_store(&failing, 0);
+        atomic_store(&is_quick, true);
+        weir_clock_advance(WEIR_SEC(1));
+        CU_ASSERT(stats_of(store).acknowledged == 1 && stats_of(store).running == 0);
+        atomic_store(&is_quick, false);
+        end(store);
+}
+
+/* -- without memory -- */
+
+static atomic_int modules_refused;
+
+weir_task *__real_weir_module_new(weir_series *sub, weir_task_fn *done, void *context);
+weir_task *__wrap_weir_module_new(weir_series *sub, weir_task_fn *done, void *context);
+
+weir_task *
+__wrap_weir_module_new(weir_series *sub, weir_task_fn *done, void *context)
+{
+        if (atomic_fetch_sub(&modules_refused, 1) <= 0)
+                return __real_weir_module_new(sub, done, context);
+        weir_series_dismiss(sub);
+        return NULL;
+}
+
+/* Its handler cannot begin.  It is given back and claimed again, but not all the time. */
+static void
+a_delivery_without_memory_is_tried_later(void)
+{
+        weir_durable *store = begin();
+
+        atomic_store(&modules_refused, 1000);
+        set_one(store, 0);
+        weir_clock_advance(WEIR_SEC(10));
+        CU_ASSERT(got.count == 0 && stats_of(store).claimed > 30 && stats_of(store).claimed < 70);
+        CU_ASSERT(stats_of(store).put_back > 30);
+        atomic_store(&modules_refused, 0);
+        weir_clock_advance(WEIR_SEC(1));
+        CU_ASSERT(got.count == 1 && got.attempt == 1);
+        end(store);
+}
+
+static struct {
+        atomic_bool is_armed, is_over;
+        weir_durable *store;
+        pthread_t thread;
+        int result;
+} second;
+
+static void *
+listen_too(void *context)
+{
+        (void)context;
+        second.result = weir_durable_on(second.store, "t", deliver, NULL);
+        atomic_store(&second.is_over, true);
+        return NULL;
+}
+
+weir_task *__real_weir_ticker_new(weir_nsec period, enum weir_tick_policy policy, weir_task_fn *done, void *context);
+weir_task *__wrap_weir_ticker_new(weir_nsec period, enum weir_tick_policy policy, weir_task_fn *done, void *context);
+
+/* While the first alarm is being refused, another handler comes. */
+weir_task *
+__wrap_weir_ticker_new(weir_nsec period, enum weir_tick_policy policy, weir_task_fn *done, void *context)
+{
+        if (!atomic_exchange(&second.is_armed, false))
+                return __real_weir_ticker_new(period, policy, done, context);
+        CU_ASSERT_FATAL(pthread_create(&second.thread, NULL, listen_too, NULL) == 0);
+        for (int i = 0; i < 200 && !atomic_load(&second.is_over); i++) /* it should wait */
+                usleep(1000);
+        return NULL;
+}
+
+static void
+a_handler_beside_one_without_memory_has_an_alarm(void)
+{
+        second.store = begin();
+        memset(&got, 0, sizeof got);
+        atomic_store(&second.is_over, false);
+        atomic_store(&second.is_armed, true);
+        CU_ASSERT(weir_durable_on(second.store, "u", deliver, NULL) == -ENOMEM);
+        CU_ASSERT(pthread_join(second.thread, NULL) == 0 && second.result == 0);
+        CU_ASSERT(weir_task_run(weir_durable_set_after_new(second.store, "a", WEIR_SEC(5), "t", NULL, 0, NULL, NULL)) == 0);
+        weir_clock_advance(WEIR_SEC(5));
+        CU_ASSERT(got.count == 1);
+        end(second.store);
+}
+
 int
 main(void)
 {
@@ -229,6 +347,9 @@ main(void)
                 WEIR_TEST(a_delivery_whose_end_is_never_told_comes_again),
                 WEIR_TEST(a_handler_ends_with_its_lease_when_that_cannot_be_renewed),
                 WEIR_TEST(a_lease_that_is_renewed_late_holds),
+                WEIR_TEST(an_end_may_be_over_before_its_submit_has_returned),
+                WEIR_TEST(a_delivery_without_memory_is_tried_later),
+                WEIR_TEST(a_handler_beside_one_without_memory_has_an_alarm),
         };
 
         return weir_test_main("durable timers whose engine fails", tests, sizeof tests / sizeof *tests);

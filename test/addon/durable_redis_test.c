@@ -1,18 +1,22 @@
 /* Durable timers in Redis: the cases of all engines on the virtual clock, and what only a server can do, on the real one. */
 #include <stdatomic.h>
 
+#include <weir/channel.h>
+#include <weir/redis.h>
+
 #include "test/addon/durable_outside.h"
 #include "test/addon/redis_server.h"
 
 static void fresh_database(void);
 
 #define ENGINE_URL(number) ((void)(number), fresh_database())
-#define MORE_TESTS                                                                                                      \
-        WEIR_TEST(bytes_of_all_kinds_are_kept), WEIR_TEST(instants_are_exact), WEIR_TEST(a_long_list_comes_in_pages),   \
-                WEIR_TEST(keys_of_others_are_told), WEIR_TEST(a_full_server_takes_no_more_but_gives),                   \
-                WEIR_TEST(a_replica_is_told), WEIR_TEST(a_server_that_forgets_scripts_gets_them_again),                 \
-                WEIR_TEST(a_server_that_is_not_there_is_told), WEIR_TEST(other_stores_are_rung_also_after_a_reconnect), \
-                WEIR_TEST(numbers_grow_also_when_all_was_lost), WEIR_TEST(a_killed_server_loses_nothing)
+#define MORE_TESTS                                                                                                        \
+        WEIR_TEST(bytes_of_all_kinds_are_kept), WEIR_TEST(instants_are_exact), WEIR_TEST(a_long_list_comes_in_pages),     \
+                WEIR_TEST(keys_of_others_are_told), WEIR_TEST(a_full_server_takes_no_more_but_gives),                     \
+                WEIR_TEST(a_replica_is_told), WEIR_TEST(a_server_that_forgets_scripts_gets_them_again),                   \
+                WEIR_TEST(a_server_that_is_not_there_is_told), WEIR_TEST(other_stores_are_rung_also_after_a_reconnect),   \
+                WEIR_TEST(rings_that_could_not_be_heard_are_heard_later), WEIR_TEST(numbers_grow_also_when_all_was_lost), \
+                WEIR_TEST(a_killed_server_loses_nothing)
 
 static void bytes_of_all_kinds_are_kept(void);
 static void instants_are_exact(void);
@@ -23,6 +27,7 @@ static void a_replica_is_told(void);
 static void a_server_that_forgets_scripts_gets_them_again(void);
 static void a_server_that_is_not_there_is_told(void);
 static void other_stores_are_rung_also_after_a_reconnect(void);
+static void rings_that_could_not_be_heard_are_heard_later(void);
 static void numbers_grow_also_when_all_was_lost(void);
 static void a_killed_server_loses_nothing(void);
 
@@ -284,6 +289,52 @@ other_stores_are_rung_also_after_a_reconnect(void)
         WEIR_TEST_EVENTUALLY(delivered == 2 && rings_of(store) >= 2);
         weir_durable_close(other);
         end(store);
+}
+
+static atomic_int refused; /* bits: subscriptions, receives */
+
+int __real_weir_redis_subscribe(weir_redis_subscription *subscription, const char *channel);
+int __wrap_weir_redis_subscribe(weir_redis_subscription *subscription, const char *channel);
+weir_task *__real_weir_channel_receive_new(weir_channel *channel, weir_task_fn *done, void *context);
+weir_task *__wrap_weir_channel_receive_new(weir_channel *channel, weir_task_fn *done, void *context);
+
+int
+__wrap_weir_redis_subscribe(weir_redis_subscription *subscription, const char *channel)
+{
+        return atomic_load(&refused) & 1 ? -ENOMEM : __real_weir_redis_subscribe(subscription, channel);
+}
+
+weir_task *
+__wrap_weir_channel_receive_new(weir_channel *channel, weir_task_fn *done, void *context)
+{
+        return atomic_load(&refused) & 2 ? NULL : __real_weir_channel_receive_new(channel, done, context);
+}
+
+/* A node without memory for its subscription is deaf until its next look. */
+static void
+rings_that_could_not_be_heard_are_heard_later(void)
+{
+        struct weir_durable_config config = WEIR_DURABLE_CONFIG_DEFAULT;
+
+        config.look = HOUR;
+        for (int what = 1; what <= 2; what++) {
+                weir_durable *store = begin_really(&config);
+                weir_durable *other = weir_durable_open_with(&config, url);
+
+                delivered = 0;
+                atomic_store(&refused, what);
+                CU_ASSERT(weir_durable_on(other, "topic", count_delivery, NULL) == 0);
+                CU_ASSERT(put(other, "a", 0) == 0);
+                WEIR_TEST_EVENTUALLY(delivered == 1);
+                CU_ASSERT(rings_of(other) == 0);
+                atomic_store(&refused, 0);
+                CU_ASSERT(put(other, "b", 0) == 0);
+                WEIR_TEST_EVENTUALLY(delivered == 2 && rings_of(other) == 1);
+                CU_ASSERT(put(store, "c", 0) == 0);
+                WEIR_TEST_EVENTUALLY(delivered == 3);
+                weir_durable_close(other);
+                end(store);
+        }
 }
 
 static void

@@ -1,6 +1,7 @@
 /* Durable timers in a file of SQLite. */
 #include <stdatomic.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "test/addon/durable_url.h"
 
@@ -68,7 +69,8 @@ timers_are_there_when_the_file_is_opened_again(void)
         end(store);
 }
 
-/* The bell cannot be made, because a directory has its name.  The other node is late, by a look. */
+/* The bell cannot be made, because a directory has its name.  The other node is late, by a look.  When the bell can be made, that
+ * look makes it. */
 static void
 a_file_without_a_bell_is_looked_at(void)
 {
@@ -87,6 +89,11 @@ a_file_without_a_bell_is_looked_at(void)
         CU_ASSERT(got.count == 0);
         weir_clock_advance(WEIR_SEC(1));
         CU_ASSERT(got.count == 1 && got.at[0] == began + WEIR_SEC(10));
+        CU_ASSERT(rmdir(bell) == 0);
+        weir_clock_advance(WEIR_SEC(12));
+        CU_ASSERT(set(store, "b", WEIR_SEC(1), "x") == 0);
+        weir_clock_advance(WEIR_SEC(1));
+        CU_ASSERT(got.count == 2);
         weir_durable_close(other);
         end(store);
 }
