@@ -364,6 +364,9 @@ weir_durable_generation(const weir_task *task)
 
         if (!op)
                 op = result(task, WEIR__DURABLE_CANCEL);
+        const struct weir__durable_op *back = op ? NULL : result(task, WEIR__DURABLE_PUT_BACK);
+        if (back && back->row_count)
+                info = &back->rows[0]->info;
         return op ? op->generation : info ? info->generation : 0;
 }
 

@@ -174,8 +174,8 @@ WEIR_API weir_task *weir_durable_reset_new(weir_durable *store, const char *name
 WEIR_API weir_task *weir_durable_extend_new(weir_durable *store, const char *name, weir_nsec by, weir_task_fn *done,
                                             void *context);
 
-/* Makes a task that puts a dead timer back: it is due at once, as a new generation.  weir_durable_forget_new
- * removes a dead timer instead.
+/* Makes a task that puts a dead timer back: it is due at once, as a new generation, which
+ * weir_durable_generation tells.  weir_durable_forget_new removes a dead timer instead.
  *
  * Owner, Threads: as for weir_durable_set_new.
  * Result:  as for weir_durable_set_new; -ENOENT: there is no dead timer of that name. */
@@ -283,21 +283,21 @@ WEIR_API int weir_durable_on(weir_durable *store, const char *topic, weir_task_f
 /* What is delivered.
  *
  * - weir_durable_generation is that of the set.  It also tells the callback of a set its generation,
- *   and that of a cancel which one it has cancelled; 0: none.
+ *   that of a put-back the new one, and that of a cancel which one it has cancelled; 0: none.
  * - weir_durable_attempt counts from 1.
  * - weir_durable_token is greater than those of all former deliveries of the name.  Whoever writes for
  *   a delivery writes its token as well, and refuses to write over a greater one.  So a node that was
  *   stopped, and whose lease has ended meanwhile, cannot undo what a later one has written.
  * - weir_durable_due is the due time that was asked for; with a policy of WEIR_DURABLE_ONCE, the last
  *   one that the delivery stands for.
- * - weir_durable_missed counts the due times of a schedule that were dropped or merged since the
- *   delivery before, up to 256.
+ * - weir_durable_missed counts the due times of a schedule that the delivery stands for besides its own
+ *   one, with WEIR_DURABLE_ONCE, up to 256.  What WEIR_DURABLE_SKIP has dropped is in the figures alone.
  *
  * Owner:   texts and payload are valid until the end of the series of the delivery.  The payload is
  *          followed by a NUL that is not counted.  `size` may be NULL.
  * Result:  NULL or 0 for another task.
  * Units:   due: nanoseconds since 1970-01-01 00:00:00 UTC.
- * Threads: inside the handler; generation: also inside the callback of a set or a cancel. */
+ * Threads: inside the handler; generation: also inside the callback of a set, a put-back or a cancel. */
 WEIR_API const char *weir_durable_name(const weir_task *delivery);
 WEIR_API const char *weir_durable_topic(const weir_task *delivery);
 WEIR_API const void *weir_durable_payload(const weir_task *delivery, size_t *size);

@@ -273,6 +273,11 @@ check_back(struct judge *judge, const struct event *begun)
 
         if (!told || told->status)
                 return;
+        if (told->generation) {
+                if (is_explained(judge, begun, told->generation) == 0)
+                        blame(judge, "lost", begun);
+                return;
+        }
         for (const struct event *event = judge->first; event < judge->end; event++) {
                 if (event->at >= begun->at &&
                     ((event->what == RUN_ENDED && event->status == 0) || (event->what == CANCEL_TOLD && event->generation)))

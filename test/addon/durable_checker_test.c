@@ -130,6 +130,11 @@ what_was_put_back_is_not_lost(void)
         CU_ASSERT(VERDICT(SET, IS_SET, RUN, OVER, back, failed(is_back, -ENOENT)) == 0);
         CU_ASSERT(VERDICT(SET, IS_SET, RUN, OVER, back, is_back, event(12, FORGET_BEGUN, 2, 2, 0)) == 0);
         CU_ASSERT(VERDICT(SET, IS_SET, RUN, OVER, back, is_back, event(12, CANCEL_BEGUN, 2, 2, 0)) == 0);
+
+        const struct event is_eight = event(11, BACK_TOLD, 2, 1, 8), is_other = event(11, BACK_TOLD, 2, 1, 7);
+        CU_ASSERT(VERDICT(SET, IS_SET, RUN, failure, back, is_eight, again, success) == 0);
+        CU_ASSERT(VERDICT(SET, IS_SET, RUN, failure, back, is_eight, again) == 1);
+        CU_ASSERT(VERDICT(SET, IS_SET, RUN, failure, back, is_other, again, success) == 0); /* replaced, by what is not seen */
 }
 
 static void

@@ -26,7 +26,7 @@ enum what {
         MOVE_BEGUN = 'm',   /* span: by, or after if attempt is 1 */
         MOVE_TOLD = 'M',    /* generation */
         BACK_BEGUN = 'b',   /* of a dead timer */
-        BACK_TOLD = 'B',    /* */
+        BACK_TOLD = 'B',    /* generation */
         FORGET_BEGUN = 'f', /* */
         FORGET_TOLD = 'F',  /* */
         GET_BEGUN = 'g',    /* */
