@@ -116,6 +116,36 @@ a_name_is_not_resolved_while_it_is_read(void)
         CU_ASSERT_EQUAL(questions, 0);
 }
 
+/* Texts of a few pieces, half of which are addresses. */
+static void
+an_address_of_ipv4_is_what_the_system_says(void)
+{
+        static const char *const pieces[] = {"0",  "1",    "9", "10", "25", "255", "256", "00",
+                                             "01", "1000", "",  "x",  " ",  "-1",  "1.2"};
+        struct weir_test_random random = {weir_test_seed()};
+        const struct sockaddr_in *four = (const struct sockaddr_in *)&address.name.storage;
+        unsigned good = 0;
+
+        for (unsigned i = 0; i < 20000; i++) {
+                char host[64] = "", text[80];
+                size_t parts = weir_test_random_below(&random, 4) ? 4 : 1 + weir_test_random_below(&random, 5);
+                size_t few = weir_test_random_below(&random, 2) ? 6 : sizeof pieces / sizeof *pieces;
+                struct in_addr expected;
+
+                for (size_t part = 0; part < parts; part++)
+                        snprintf(host + strlen(host), sizeof host - strlen(host), "%s%s", part ? "." : "",
+                                 pieces[weir_test_random_below(&random, few)]);
+                snprintf(text, sizeof text, "%s:80", host);
+                bool is_address = inet_pton(AF_INET, host, &expected) == 1;
+                bool is_read = parse(text) == 0 && address.kind == WEIR__ADDRESS_LITERAL;
+                CU_ASSERT_EQUAL(is_read, is_address);
+                if (is_address && is_read)
+                        CU_ASSERT_EQUAL(four->sin_addr.s_addr, expected.s_addr);
+                good += is_address;
+        }
+        CU_ASSERT(good > 1000);
+}
+
 static void
 a_wrong_text_says_what_was_expected(void)
 {
@@ -304,6 +334,7 @@ main(void)
                 WEIR_TEST(an_address_is_read_and_printed_the_same),
                 WEIR_TEST(the_text_need_not_be_terminated),
                 WEIR_TEST(a_name_is_not_resolved_while_it_is_read),
+                WEIR_TEST(an_address_of_ipv4_is_what_the_system_says),
                 WEIR_TEST(a_wrong_text_says_what_was_expected),
                 WEIR_TEST(a_peer_has_a_host_and_a_port),
                 WEIR_TEST(tls_stands_before_an_address),

@@ -495,6 +495,8 @@ weir__timerq_next(struct weir__timerq *queue)
         const struct weir__timerq_node *first;
         weir_nsec next;
 
+        if (queue->count == 0)
+                return WEIR_FOREVER;
         flush_moves(queue);
         first = first_in_tree(queue);
         next = first ? first->deadline : WEIR_FOREVER;

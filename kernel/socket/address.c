@@ -46,6 +46,40 @@ read_zone(const char *zone, uint32_t *number)
         return 0;
 }
 
+/* As inet_pton reads it: four numbers of 0 to 255 in decimal, without zeros before them.  Each connect reads one. */
+static bool
+read_v4(const char *host, size_t size, struct in_addr *to)
+{
+        unsigned char octets[sizeof to->s_addr];
+        unsigned count = 0, value = 0, digits = 0;
+
+        for (size_t i = 0; i <= size; i++) {
+                if (i < size && weir__is_digit(host[i])) {
+                        value = value * 10 + (unsigned)(host[i] - '0');
+                        if (value > UINT8_MAX || (digits++ > 0 && value < 10))
+                                return false;
+                } else if ((i == size || host[i] == '.') && digits > 0 && count < sizeof octets) {
+                        octets[count++] = (unsigned char)value;
+                        value = digits = 0;
+                } else {
+                        return false;
+                }
+        }
+        if (count < sizeof octets)
+                return false;
+        memcpy(&to->s_addr, octets, sizeof octets);
+        return true;
+}
+
+static bool
+has_odd_bytes(const char *host, size_t size)
+{
+        for (size_t i = 0; i < size; i++)
+                if ((unsigned char)host[i] <= ' ' || host[i] == 0x7f)
+                        return true;
+        return false;
+}
+
 /* Result: 1 when the host is an IPv6 address, perhaps with a zone behind a percent sign. */
 static int
 read_v6(const char *host, struct sockaddr_in6 *to, const char **reason)
@@ -71,18 +105,19 @@ weir__address_set_host(struct weir__address *address, const char *host, size_t s
         struct sockaddr_in *four = (struct sockaddr_in *)&address->name.storage;
         struct sockaddr_in6 *six = (struct sockaddr_in6 *)&address->name.storage;
 
-        memset(address, 0, sizeof *address);
+        memset(address, 0, offsetof(struct weir__address, host) + 1);
         address->port = port;
         *reason = NULL;
+        bool is_v4 = size == 0 || read_v4(host, size, &four->sin_addr);
         if (size > WEIR__HOST_BYTES)
                 *reason = "the name of a host has at most 255 bytes";
-        for (size_t i = 0; i < size && !*reason; i++)
-                if ((unsigned char)host[i] <= ' ' || host[i] == 0x7f)
-                        *reason = "the name of a host has no spaces and no control characters";
+        else if (!is_v4 && has_odd_bytes(host, size))
+                *reason = "the name of a host has no spaces and no control characters";
         if (*reason)
                 return -EINVAL;
         memcpy(address->host, host, size);
-        if (size == 0 || inet_pton(AF_INET, address->host, &four->sin_addr) == 1) {
+        address->host[size] = '\0';
+        if (is_v4) {
                 address->kind = size ? WEIR__ADDRESS_LITERAL : WEIR__ADDRESS_ANY;
                 four->sin_family = AF_INET;
                 four->sin_port = htons(port);
@@ -146,7 +181,7 @@ parse_unix(const char *path, size_t size, struct weir__address *address, const c
         struct sockaddr_un *un = &address->name.un;
         bool is_abstract = size > 0 && *path == '@';
 
-        memset(address, 0, sizeof *address);
+        memset(address, 0, offsetof(struct weir__address, host) + 1);
         address->kind = WEIR__ADDRESS_UNIX;
         if (size == 0 || (is_abstract && size == 1)) {
                 *reason = "a Unix socket has a path, or a name behind @";

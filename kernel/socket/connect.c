@@ -1,7 +1,8 @@
 /* kernel/socket/connect.c: a connection to one address, which never blocks.
  *
  *     weir__connect --> connected
- *             \-------> under way --event, weir__connect_result--> connected, or failed
+ *             \-------> under way --it is writable, weir__connect_confirm-----------> connected
+ *                                \-another event, weir__connect_result--------------> connected, or failed
  *
  * Threads: any.
  * Locks:   none; no state.
@@ -70,6 +71,21 @@ weir__connect_result(int fd)
         if (!weir__socket_port(&peer) || !weir__socket_name(fd, &ours))
                 return 0;
         return weir__socket_same_name(&ours, &peer) ? refuse_self(fd) : 0;
+}
+
+/* Only a connection whose ends have one port can be one to itself. */
+int
+weir__connect_confirm(int fd, const struct weir__socket_address *to)
+{
+        struct weir__socket_address wanted = *to, ours;
+
+        ours.any.sa_family = AF_UNSPEC;
+        ours.size = sizeof ours.storage;
+        if (!weir__socket_port(&wanted))
+                return 0;
+        if (getsockname(fd, &ours.any, &ours.size) < 0 || !weir__socket_port(&ours))
+                return weir__connect_result(fd);
+        return *weir__socket_port(&ours) == *weir__socket_port(&wanted) ? weir__connect_result(fd) : 0;
 }
 
 int

@@ -27,4 +27,8 @@ int weir__connect(const struct weir__socket_address *to, bool *is_under_way);
  * Threads: any, one at a time. */
 int weir__connect_result(int fd);
 
+/* The same when the event has told that the socket is writable, and neither an error nor an end: so it is connected.  `to` is
+ * what weir__connect was called with.  It takes one call of the system, and none for a Unix socket. */
+int weir__connect_confirm(int fd, const struct weir__socket_address *to);
+
 #endif

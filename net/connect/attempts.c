@@ -1,4 +1,4 @@
-/* net/stream/attempts.c: attempts to connect to the addresses of a name, side by side.
+/* net/connect/attempts.c: attempts to connect to the addresses of a name, side by side.
  *
  *     the first address --250 ms, or it fails--> the next one beside it --> ...
  *         the first that connects wins: the others are closed
@@ -103,11 +103,14 @@ static void
 win(struct weir__attempt *attempt)
 {
         struct weir__attempts *attempts = attempt->attempts;
+        struct weir_stream *stream = attempt->stream;
+        bool is_ready = stream->transport.is_ready;
 
-        attempts->stream = attempt->stream;
+        attempts->stream = stream;
         attempts->last = attempt->name;
         attempt->stream = NULL;
-        weir__stream_give_back(attempts->stream);
+        weir__stream_give_back(stream);
+        stream->transport.is_ready = is_ready;
         drop(attempt);
         drop_all(attempts);
         forget_timer(attempts);
@@ -131,6 +134,8 @@ open_stream(struct weir__attempt *attempt, const struct weir__socket_address *na
         }
         weir__stream_hold(attempt->stream, &holder_ops, attempt);
         int failed = weir__stream_open(attempt->stream);
+        if (is_under_way)
+                attempt->stream->transport.is_ready = false; /* the event that tells of the connection tells of input as well */
         return failed ? failed : is_under_way ? -EINPROGRESS : 0;
 }
 
@@ -180,14 +185,27 @@ try_next(struct weir__attempts *attempts)
         return weir__list_is_empty(&attempts->running) ? attempts->failed : -EINPROGRESS;
 }
 
+/* An event without an end or an error tells that the socket is writable, since nothing comes to one that is not connected.
+ * Result: as weir__connect_result. */
+static int
+result_of(const struct weir__attempt *attempt)
+{
+        const struct weir__transport *transport = &attempt->stream->transport;
+
+        if (attempt->stream->failure)
+                return attempt->stream->failure;
+        return transport->has_ended
+                       ? weir__connect_result(transport->stream.source.fd)
+                       : weir__connect_confirm(transport->stream.source.fd, &attempt->attempts->names[attempt->name]);
+}
+
 /* The socket of an attempt has had an event. */
 static void
 go_on(void *holder)
 {
         struct weir__attempt *attempt = holder;
         struct weir__attempts *attempts = attempt->attempts;
-        struct weir_stream *stream = attempt->stream;
-        int result = stream->failure ? stream->failure : weir__connect_result(stream->transport.stream.source.fd);
+        int result = result_of(attempt);
 
         if (result == -EINPROGRESS)
                 return;
@@ -236,21 +254,29 @@ weir__attempts_set(struct weir__attempts *attempts, const struct weir__socket_ad
         int family = names->any.sa_family;
         unsigned one = 0, other = find(names, count, 0, family, false);
 
-        attempts->names = malloc(count * sizeof *names);
-        if (!attempts->names)
+        struct weir__socket_address *own = malloc(count * sizeof *own);
+        if (!own)
                 return -ENOMEM;
         for (unsigned i = 0; i < count; i++) {
                 bool is_one = one < count && (i % 2 == 0 || other >= count);
                 unsigned *from = is_one || other >= count ? &one : &other;
 
-                attempts->names[i] = names[*from];
+                own[i] = names[*from];
                 *from = find(names, count, *from + 1, family, from == &one);
-                in_port_t *own = weir__socket_port(&attempts->names[i]);
-                if (own && port)
-                        *own = htons(port);
+                in_port_t *its_port = weir__socket_port(&own[i]);
+                if (its_port && port)
+                        *its_port = htons(port);
         }
+        attempts->names = attempts->own_names = own;
         attempts->count = count;
         return 0;
+}
+
+void
+weir__attempts_lend(struct weir__attempts *attempts, const struct weir__socket_address *name)
+{
+        attempts->names = name;
+        attempts->count = 1;
 }
 
 int
@@ -267,8 +293,8 @@ weir__attempts_end(struct weir__attempts *attempts)
         attempts->stream = NULL;
         forget_timer(attempts);
         drop_all(attempts);
-        free(attempts->names);
-        attempts->names = NULL;
+        free(attempts->own_names);
+        attempts->names = attempts->own_names = NULL;
         attempts->next = attempts->count = 0;
         if (!stream)
                 return;

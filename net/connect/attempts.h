@@ -26,7 +26,8 @@ struct weir__attempts {
         unsigned poller;
         void (*ended)(struct weir__attempts *attempts, int status); /* 0: `stream` is connected */
 
-        struct weir__socket_address *names; /* malloc */
+        const struct weir__socket_address *names;
+        struct weir__socket_address *own_names; /* malloc; NULL: `names` are lent */
         unsigned count, next;               /* of the names */
         struct weir__list running;
         struct weir__attempt first;        /* most connects need no other */
@@ -41,6 +42,9 @@ struct weir__attempts {
  *
  * Result: 0 or -ENOMEM. */
 int weir__attempts_set(struct weir__attempts *attempts, const struct weir__socket_address *names, unsigned count, in_port_t port);
+
+/* The same for one address, with its port, which stays until the end. */
+void weir__attempts_lend(struct weir__attempts *attempts, const struct weir__socket_address *name);
 
 /* Begins.  Result: 0: it is connected; -EINPROGRESS: `ended` is called later; how the last attempt has failed. */
 int weir__attempts_begin(struct weir__attempts *attempts);

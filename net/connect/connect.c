@@ -1,4 +1,4 @@
-/* net/stream/connect.c: tasks that connect.
+/* net/connect/connect.c: tasks that connect.
  *
  *     the default settings of TLS, if they are wanted --> the addresses of a name --> attempts --> a handshake --> done
  *
@@ -20,14 +20,23 @@
 #include "net/stream/secure.h"
 #include "net/stream/stream.h"
 
+/* What was asked for. */
+struct target {
+        struct weir__socket_address name; /* unless is_name */
+        in_port_t port;                   /* in the host's order */
+        uint32_t size;                    /* of the block */
+        bool is_name;                     /* of a host, which must be resolved */
+        const char *host;                 /* is_name: behind the text */
+        char text[];                      /* as it was written */
+};
+
 struct weir__connect {
         struct weir__io_task io; /* first */
 
-        struct weir__address *address; /* what was asked for */
-        char *text;                    /* as it was written */
-        bool is_secure;                /* with TLS */
-        bool offers_http;              /* as weir__connect_wishes says */
-        bool is_over;                  /* its stream was connected before */
+        struct target *to; /* NULL: there was no memory, or no text */
+        bool is_secure;    /* with TLS */
+        bool offers_http;  /* as weir__connect_wishes says */
+        bool is_over;      /* its stream was connected before */
         struct weir__stages stages;
         char *name;           /* which the peer's certificate must have; NULL: the host */
         struct weir_tls *tls; /* a reference; NULL: none, or the default settings, which are to be read */
@@ -69,17 +78,17 @@ explain(struct weir__connect *connect, int status)
         if (connect->problem)
                 return;
         if (!name) {
-                if (connect->is_over && asprintf(&connect->problem, "handshake with %s: %s", connect->text, reason) < 0)
+                if (connect->is_over && asprintf(&connect->problem, "handshake with %s: %s", connect->to->text, reason) < 0)
                         connect->problem = NULL;
                 return;
         }
-        bool is_name = connect->address->kind == WEIR__ADDRESS_NAME;
+        bool is_name = connect->to->is_name;
         if (is_name)
                 weir__address_print_host(name, text, sizeof text);
-        size_t room = sizeof "connect to  (): " + strlen(connect->text) + strlen(text) + strlen(reason);
+        size_t room = sizeof "connect to  (): " + strlen(connect->to->text) + strlen(text) + strlen(reason);
         connect->problem = malloc(room);
         if (connect->problem)
-                snprintf(connect->problem, room, "connect to %s%s%s%s: %s", connect->text, is_name ? " (" : "", text,
+                snprintf(connect->problem, room, "connect to %s%s%s%s: %s", connect->to->text, is_name ? " (" : "", text,
                          is_name ? ")" : "", reason);
 }
 
@@ -144,7 +153,7 @@ connected(struct weir__connect *connect)
         connect->is_shaking = true;
         weir__stream_hold(connect->stream, &holder_ops, connect);
         int failed = weir__stages_enter(&connect->stages, WEIR__CONNECT_HANDSHAKE, connect->io.task.poller);
-        failed = failed ? failed : weir__stream_secure(connect->stream, connect->tls, connect->name, connect->text);
+        failed = failed ? failed : weir__stream_secure(connect->stream, connect->tls, connect->name, connect->to->text);
         if (!failed && connect->offers_http)
                 weir__tls_offer_http(connect->stream->transport.stream.tls);
         return failed ? failed : shake(connect);
@@ -160,12 +169,23 @@ attempts_ended(struct weir__attempts *attempts, int status)
         complete(connect, status ? status : connected(connect));
 }
 
+/* Result: as weir__attempts_set. */
 static int
-attempt(struct weir__connect *connect, const struct weir__socket_address *names, unsigned count)
+set_names(struct weir__connect *connect, const struct weir__answer *answer)
+{
+        if (answer)
+                return weir__attempts_set(&connect->attempts, answer->at, answer->count, connect->to->port);
+        weir__attempts_lend(&connect->attempts, &connect->to->name);
+        return 0;
+}
+
+/* NULL as answer: the address was known. */
+static int
+attempt(struct weir__connect *connect, const struct weir__answer *answer)
 {
         connect->attempts.poller = connect->io.task.poller;
         connect->attempts.ended = attempts_ended;
-        int result = weir__attempts_set(&connect->attempts, names, count, connect->address->port);
+        int result = set_names(connect, answer);
         if (!result)
                 result = weir__stages_enter(&connect->stages, WEIR__CONNECT_CONNECTING, connect->io.task.poller);
         if (!result)
@@ -184,7 +204,7 @@ take_answer(struct weir__connect *connect, struct weir__answer *answer)
         if (result)
                 connect->problem = strdup(answer->problem);
         else
-                result = attempt(connect, answer->at, answer->count);
+                result = attempt(connect, answer);
         weir__answer_unref(answer);
         return result;
 }
@@ -200,16 +220,14 @@ answered(struct weir__resolving *resolving, struct weir__answer *answer)
 static int
 resolve(struct weir__connect *connect)
 {
-        const struct weir__address *address = connect->address;
-
-        if (address->kind != WEIR__ADDRESS_NAME)
-                return attempt(connect, &address->name, 1);
+        if (!connect->to->is_name)
+                return attempt(connect, NULL);
         connect->resolving.answered = answered;
         int failed = weir__stages_enter(&connect->stages, WEIR__CONNECT_RESOLVING, connect->io.task.poller);
         if (failed)
                 return failed;
         struct weir__answer *answer = weir__resolve_start(&connect->resolving, weir__poller_at(connect->io.task.poller),
-                                                          address->host, 0, true);
+                                                          connect->to->host, 0, true);
         return answer ? take_answer(connect, answer) : -EINPROGRESS;
 }
 
@@ -304,9 +322,9 @@ release(struct weir_task *task, bool is_discarded)
 
         (void)is_discarded;
         weir_stream_unref(connect->stream);
-        free(connect->attempts.names);
-        free(connect->address);
-        free(connect->text);
+        free(connect->attempts.own_names);
+        if (connect->to)
+                weir__free(connect->to, connect->to->size);
         free(connect->name);
         free(connect->problem);
         weir_tls_unref(connect->tls);
@@ -315,7 +333,9 @@ release(struct weir_task *task, bool is_discarded)
 static void
 describe(const struct weir_task *task, char *out, size_t room)
 {
-        snprintf(out, room, "a connection to %s", ((const struct weir__connect *)task)->text);
+        const struct target *to = ((const struct weir__connect *)task)->to;
+
+        snprintf(out, room, "a connection to %s", to ? to->text : "(no address)");
 }
 
 static const struct weir__io_ops connect_ops = {
@@ -325,37 +345,58 @@ static const struct weir__io_ops connect_ops = {
 
 #define EXPECTED "expected host:port, [v6]:port or unix:path"
 
+/* Keeps the text, and the address if it is not NULL.  Result: 0 or -ENOMEM. */
+static int
+keep_target(struct weir__connect *connect, const char *text, const struct weir__address *address)
+{
+        bool is_name = address && address->kind == WEIR__ADDRESS_NAME;
+        size_t text_size = strlen(text) + 1, host_size = is_name ? strlen(address->host) + 1 : 0;
+        size_t size = sizeof *connect->to + text_size + host_size;
+        struct target *to = size <= UINT32_MAX ? weir__alloc(size) : NULL;
+
+        if (!to)
+                return -ENOMEM;
+        to->size = (uint32_t)size;
+        to->is_name = is_name;
+        to->host = NULL;
+        memcpy(to->text, text, text_size);
+        if (is_name)
+                to->host = memcpy(to->text + text_size, address->host, host_size);
+        else if (address)
+                to->name = address->name;
+        to->port = address ? address->port : 0;
+        connect->to = to;
+        connect->stages.name = to->text;
+        return 0;
+}
+
 /* Reads the address, with "tls:" before it perhaps.  Returns its fault. */
 static int
-read_address(struct weir__connect *connect, const char *text)
+read_address(struct weir__connect *connect, const char *text, struct weir__address *address)
 {
         const char *reason = NULL, *rest = text;
 
         if (!text)
                 return weir__log_refusal("weir_connect_new: the address is NULL: " EXPECTED);
         size_t size = strlen(text);
-        connect->text = strdup(text);
-        connect->address = malloc(sizeof *connect->address);
-        if (!connect->text || !connect->address)
-                return -ENOMEM;
         connect->is_secure |= weir__address_take_tls(&rest, &size);
-        int failed = weir__address_parse_peer(rest, size, connect->address, &reason);
+        int failed = weir__address_parse_peer(rest, size, address, &reason);
         if (failed)
                 weir__log_refusal("weir_connect_new: \"%s\": %s", text, reason ? reason : EXPECTED);
-        return failed;
+        return keep_target(connect, text, failed ? NULL : address) ? -ENOMEM : failed;
 }
 
 /* Which name the certificate must have.  Returns its fault. */
 static int
-set_name(struct weir__connect *connect, const char *name)
+set_name(struct weir__connect *connect, const struct weir__address *address, const char *name)
 {
         if (!connect->is_secure)
                 return 0;
-        if (!name && !connect->address->host[0])
+        if (!name && !address->host[0])
                 return weir__log_refusal(
                         "weir_connect_tls_new: \"%s\" has no host: expected the name that the certificate must have",
-                        connect->text);
-        connect->name = strdup(name ? name : connect->address->host);
+                        connect->to->text);
+        connect->name = strdup(name ? name : address->host);
         return connect->name ? 0 : -ENOMEM;
 }
 
@@ -363,6 +404,7 @@ static weir_task *
 new_connect(const char *address, weir_tls *tls, const char *name, int fault, weir_task_fn *done, void *context)
 {
         struct weir__connect *connect = weir__alloc(sizeof *connect);
+        struct weir__address parsed;
 
         if (!connect)
                 return NULL;
@@ -370,9 +412,8 @@ new_connect(const char *address, weir_tls *tls, const char *name, int fault, wei
         weir__task_init(&connect->io.task, &connect_ops.task, sizeof *connect, done, context);
         connect->tls = weir_tls_ref(tls);
         connect->is_secure = tls;
-        int wrong = read_address(connect, address);
-        connect->stages.name = connect->text;
-        wrong = wrong ? wrong : set_name(connect, name);
+        int wrong = read_address(connect, address, &parsed);
+        wrong = wrong ? wrong : set_name(connect, &parsed, name);
         if (wrong == -ENOMEM) {
                 weir_task_dismiss(&connect->io.task);
                 return NULL;
@@ -414,9 +455,8 @@ weir__connect_over_new(weir_stream *stream, const char *address, weir_tls *tls, 
         connect->stream = stream;
         connect->is_over = connect->is_secure = true;
         connect->tls = weir_tls_ref(tls);
-        connect->text = strdup(address);
         connect->name = strdup(name);
-        if (connect->text && connect->name)
+        if (connect->name && keep_target(connect, address, NULL) == 0)
                 return &connect->io.task;
         weir_task_dismiss(&connect->io.task);
         return NULL;

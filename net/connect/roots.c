@@ -1,4 +1,4 @@
-/* net/stream/roots.c: the default settings of TLS, which are files, for those who must not block.
+/* net/connect/roots.c: the default settings of TLS, which are files, for those who must not block.
  *
  * Threads: the owner of the poller waits; a thread of the executor reads.
  * Locks:   none.
