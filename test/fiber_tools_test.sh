@@ -70,6 +70,11 @@ thread)
                 expect "memcheck: $suite" 0 "asserts" -- "${memcheck[@]}" "$build/test/${suite}_test"
                 ! grep -q '^==' "$work/output" || fail "memcheck says something"
         done
+        for tool in callgrind none; do
+                runs=(valgrind -q --tool=$tool --child-silent-after-fork=yes)
+                [ $tool != callgrind ] || runs+=(--callgrind-out-file=/dev/null)
+                expect "$tool: no mistake" 0 -- "${runs[@]}" "$mistakes"
+        done
         ;;
 *)
         echo "left out: $WEIR_SANITIZE"

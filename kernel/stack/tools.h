@@ -7,7 +7,7 @@
 
 struct weir__stack;
 
-/* Whether a tool watches the program.  It looks at the environment: not for hot paths. */
+/* Whether a sanitizer or a tool of valgrind watches the program.  It looks at the environment: not for hot paths. */
 bool weir__tools_are_there(void);
 
 /* A stack is used for the first time; its arena is about to be unmapped. */
