@@ -7,12 +7,17 @@
 # weir-sqlite.pc.  WEIR_SQLITE says whether: ON, OFF, or AUTO, if pkg-config finds the package sqlite3, which is Debian's
 # libsqlite3-dev.  A package of "-" is none.  Further arguments are add-ons that this one stands on, and behind OPTIONAL those that it
 # uses if they are there: WEIR_HAS_PQ is defined then, and its sources engine/pq*.c are left out otherwise.  WEIR_HAS_SQLITE is 1 or 0 then.
+# Behind WITH are folders of sources that several add-ons share, and each compiles for itself.
 find_package(PkgConfig QUIET)
 
 set(WEIR_ADDONS "")
 
 function(weir_addon_targets name folder)
         file(GLOB sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/${folder}/*.c ${PROJECT_SOURCE_DIR}/${folder}/engine/*.c)
+        foreach(room ${WEIR_ADDON_ROOMS})
+                file(GLOB more CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/${room}/*.c)
+                list(APPEND sources ${more})
+        endforeach()
         foreach(missing ${WEIR_ADDON_MISSING})
                 list(FILTER sources EXCLUDE REGEX "/engine/${missing}[^/]*$")
         endforeach()
@@ -66,9 +71,10 @@ function(weir_addon name folder description package debian)
         if(NOT WEIR_${upper})
                 return()
         endif()
-        cmake_parse_arguments(PARSE_ARGV 5 uses "" "" OPTIONAL)
+        cmake_parse_arguments(PARSE_ARGV 5 uses "" "" "OPTIONAL;WITH")
         set(below ${uses_UNPARSED_ARGUMENTS})
         set(WEIR_ADDON_MISSING "")
+        set(WEIR_ADDON_ROOMS ${uses_WITH})
         foreach(other ${below})
                 string(TOUPPER ${other} has)
                 if(NOT WEIR_HAS_${has})

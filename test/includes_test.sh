@@ -7,6 +7,7 @@ set -euo pipefail
 
 source=${WEIR_SOURCE:?}
 addons=$("$source/scripts/addons.sh" | cut -d' ' -f2 | tr '\n' ' ')
+addons+=$(sed -nE 's/^weir_addon\(.* WITH ([^ )]+).*/\1/p' "$source/CMakeLists.txt" | sort -u | tr '\n' ' ') # and what they share
 
 # What a file of a room may include of ours, as a regular expression of whole names.
 allowed() {
@@ -21,6 +22,7 @@ allowed() {
         proxy) echo 'proxy/.*|kernel/(base|memory|observe|runtime)/.*|weir/.*' ;;
         include) echo 'weir/.*' ;;
         tutorial) echo 'weir/.*' ;;
+        database/pq | database/mariadb) echo "($1|database/sql)/.*|weir/.*" ;;
         *) echo "$1/.*|weir/.*" ;; # an add-on: database/sqlite
         esac
 }

@@ -12,8 +12,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <weir/promise.h>
-
 #define SMALL ((size_t)1 << 20) /* bytes of a statement that every server takes */
 
 static bool
@@ -38,7 +36,7 @@ static int
 check_size(struct weir__mariadb_link *link, struct weir__mariadb_outcome *outcome)
 {
         const struct weir__mariadb_query *query = link->query;
-        size_t size = strlen(query->sql), data = 0;
+        size_t size = strlen(query->base.sql), data = 0;
 
         for (unsigned i = 0; i < query->count; i++)
                 data += query->parameters[i].type >= WEIR__MARIADB_TEXT ? query->parameters[i].size : 0;
@@ -63,7 +61,7 @@ check_size(struct weir__mariadb_link *link, struct weir__mariadb_outcome *outcom
 static int
 check_commit(struct weir__mariadb_query *query, struct weir__mariadb_outcome *outcome)
 {
-        int refused = query->is_commit ? weir__mariadb_hold(query) : 0;
+        int refused = query->base.is_commit ? weir__mariadb_hold(query) : 0;
 
         if (!refused)
                 return 0;
@@ -79,7 +77,7 @@ send_text(struct weir__mariadb_link *link, struct weir__mariadb_outcome *outcome
 
         if (is_script && mysql_set_server_option(link->connection, MYSQL_OPTION_MULTI_STATEMENTS_ON) != 0)
                 return weir__mariadb_fail(link, NULL, outcome);
-        if (mysql_real_query(link->connection, query->sql, strlen(query->sql)) != 0)
+        if (mysql_real_query(link->connection, query->base.sql, strlen(query->base.sql)) != 0)
                 return weir__mariadb_fail(link, NULL, outcome);
         return 0;
 }

@@ -1,75 +1,18 @@
-/* database/mariadb/life.c: how pools are made, closed and freed.
- *
- * The program's references and those of tasks are users.  When the last one goes, the pool closes.  Links and the timer have
- * references to the memory alone.
+/* database/mariadb/life.c: how pools are made and closed.
  *
  * Threads: any.
  * Locks:   the pool's. */
 #include "database/mariadb/mariadb.h"
 
 #include <signal.h>
-#include <stdarg.h>
-#include <stdio.h>
+#include <stddef.h>
 #include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 #include <weir/log.h>
 
 #define DEFAULT_CONNECTIONS 10
 #define DEFAULT_STATEMENTS  256
-
-/* -- what is done when no lock is held -- */
-
-void
-weir__mariadb_after_say(struct weir__mariadb_after *after, const char *format, ...)
-{
-        char text[512];
-        va_list arguments;
-
-        va_start(arguments, format);
-        vsnprintf(text, sizeof text, format, arguments);
-        va_end(arguments);
-        size_t size = strcspn(text, "\n"); /* the first line says it */
-        struct weir__mariadb_note *note = malloc(sizeof *note + size + 1);
-        if (!note)
-                return;
-        memcpy(note->text, text, size);
-        note->text[size] = '\0';
-        note->next = after->notes;
-        after->notes = note;
-}
-
-/* The newest is the first of the list. */
-static void
-say(struct weir__mariadb_note *note)
-{
-        if (!note)
-                return;
-        say(note->next);
-        weir_log_write(strncmp(note->text, "WARNING", 7) == 0 ? WEIR_LOG_WARNING : WEIR_LOG_INFO, "%s", note->text);
-        free(note);
-}
-
-void
-weir__mariadb_after(struct weir__mariadb_after *after)
-{
-        while (after->ended) {
-                struct weir__mariadb_query *query = after->ended;
-
-                after->ended = query->next;
-                weir__mariadb_query_end(query);
-        }
-        after->ended_at = NULL;
-        while (after->served) {
-                struct weir__mariadb_link *link = after->served;
-
-                after->served = link->next_served;
-                weir__mariadb_serve(link);
-        }
-        say(after->notes);
-        after->notes = NULL;
-}
 
 /* -- configs -- */
 
@@ -114,11 +57,11 @@ begin_client_library(void)
         sigaction(SIGPIPE, &before, NULL);
 }
 
-/* Frees what a pool has, as far as it was made. */
 static void
-free_memory(weir_mariadb *pool)
+free_pool(struct weir__sql_pool *base)
 {
-        weir__mariadb_delist(pool);
+        weir_mariadb *pool = weir__mariadb_pool_of(base);
+
         while (pool->kills) {
                 struct weir__mariadb_kill *kill = pool->kills;
 
@@ -126,17 +69,66 @@ free_memory(weir_mariadb *pool)
                 free(kill);
         }
         weir__mariadb_target_free(&pool->target);
-        free(pool->name);
-        pthread_mutex_destroy(&pool->lock);
-        free(pool);
 }
 
-void
-weir__mariadb_unref_memory(weir_mariadb *pool)
+static void
+close_pool(weir_mariadb *pool)
 {
-        if (atomic_fetch_sub_explicit(&pool->references, 1, memory_order_acq_rel) == 1)
-                free_memory(pool);
+        struct weir__mariadb_after after = {0};
+
+        pthread_mutex_lock(&pool->base.lock);
+        pool->base.is_closed = true;
+        weir__mariadb_end_waiting(pool, &pool->base.waiting, WEIR_FOREVER, -EPIPE, "the pool is closed", &after);
+        for (struct weir__mariadb_link *link = pool->links; link; link = link->next) {
+                if (link->is_connecting)
+                        weir__mariadb_link_cut(link);
+                else if (link->state == WEIR__MARIADB_IDLE)
+                        weir__mariadb_wake(link, &after);
+        }
+        weir__sql_unlock(&pool->base);
+        weir__mariadb_after(&after);
 }
+
+static void
+end_pool(struct weir__sql_pool *pool)
+{
+        close_pool(weir__mariadb_pool_of(pool));
+        pthread_mutex_lock(&pool->lock);
+        if (pool->link_count == 0 && pool->timer) /* else it is for their limits, and the last one ends it */
+                weir_timer_cancel_id(pool->timer);
+        pthread_mutex_unlock(&pool->lock);
+        weir__sql_unref_memory(pool);
+}
+
+static const struct weir__sql_figure figures[] = {
+        {"killed_total", "Statements that the server was told to end.", offsetof(struct weir_mariadb, killed)},
+        {"prepared_total", "Statements that were prepared.", offsetof(struct weir_mariadb, prepared)},
+        {"reused_total", "Queries that found theirs prepared.", offsetof(struct weir_mariadb, reused)},
+};
+
+static struct weir__sql_all all = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+const struct weir__sql_kind weir__mariadb_kind = {.name = "mariadb",
+                                                  .begin = "START TRANSACTION",
+                                                  .broken = "Connections that broke, or were cut by a cancel.",
+                                                  .size = sizeof(struct weir_mariadb),
+                                                  .all = &all,
+                                                  .figures = figures,
+                                                  .figure_count = sizeof figures / sizeof *figures,
+                                                  .end = end_pool,
+                                                  .free = free_pool,
+                                                  .look = weir__mariadb_look,
+                                                  .make = weir__mariadb_make,
+                                                  .begin_query = weir__mariadb_begin,
+                                                  .cancel_query = weir__mariadb_cancel,
+                                                  .close_channels = weir__mariadb_close_channels,
+                                                  .free_query = weir__mariadb_free_query,
+                                                  .over = weir__mariadb_over,
+                                                  .end_query = weir__mariadb_end_query,
+                                                  .problem = weir_mariadb_problem,
+                                                  .push_steps = weir__mariadb_push_steps,
+                                                  .judge = weir__mariadb_judge,
+                                                  .release = weir__mariadb_release};
 
 static weir_mariadb *
 make(const struct weir__mariadb_target *target, const struct weir_mariadb_config *config)
@@ -146,21 +138,15 @@ make(const struct weir__mariadb_target *target, const struct weir_mariadb_config
 
         if (!pool)
                 return NULL;
-        pool->pool = pool;
         pool->config = config ? *config : defaults;
-        pool->target = *target;
-        pool->pid = getpid();
-        atomic_init(&pool->users, 1);
-        atomic_init(&pool->references, 1);
-        pthread_mutex_init(&pool->lock, NULL);
-        pool->name = strdup(pool->config.name ? pool->config.name : target->database ? target->database : "mariadb");
+        const char *name = pool->config.name ? pool->config.name : target->database ? target->database : "mariadb";
         fill_in(&pool->config);
-        weir__mariadb_enlist(pool);
-        if (pool->name)
-                return pool;
-        pool->target = (struct weir__mariadb_target){.port = 0}; /* the caller frees it */
-        free_memory(pool);
-        return NULL;
+        if (weir__sql_pool_init(&pool->base, &weir__mariadb_kind, name, pool->config.limit) != 0) {
+                weir__sql_unref_memory(&pool->base);
+                return NULL;
+        }
+        pool->target = *target; /* the caller frees it otherwise */
+        return pool;
 }
 
 weir_mariadb *
@@ -188,65 +174,20 @@ weir_mariadb_new(const char *url, const struct weir_mariadb_config *config)
 }
 
 weir_mariadb *
-weir__mariadb_ref_user(weir_mariadb *pool)
-{
-        if (pool)
-                atomic_fetch_add_explicit(&pool->users, 1, memory_order_relaxed);
-        return pool;
-}
-
-/* -- the end -- */
-
-static void
-close_pool(weir_mariadb *pool)
-{
-        struct weir__mariadb_after after = {0};
-
-        pthread_mutex_lock(&pool->lock);
-        pool->is_closed = true;
-        weir__mariadb_end_waiting(pool, &pool->waiting, WEIR_FOREVER, -EPIPE, "the pool is closed", &after);
-        for (struct weir__mariadb_link *link = pool->links; link; link = link->next) {
-                if (link->is_connecting)
-                        weir__mariadb_link_cut(link);
-                else if (link->state == WEIR__MARIADB_IDLE)
-                        weir__mariadb_wake(link, &after);
-        }
-        weir__mariadb_unlock(pool);
-        weir__mariadb_after(&after);
-}
-
-void
-weir__mariadb_unref_user(weir_mariadb *pool)
-{
-        if (!pool || atomic_fetch_sub_explicit(&pool->users, 1, memory_order_acq_rel) != 1 || pool->pid != getpid())
-                return;
-        if (pool->pool != pool) {
-                weir__mariadb_handle_free(pool);
-                return;
-        }
-        close_pool(pool);
-        pthread_mutex_lock(&pool->lock);
-        if (pool->link_count == 0 && pool->timer) /* else it is for their limits, and the last one ends it */
-                weir_timer_cancel_id(pool->timer);
-        pthread_mutex_unlock(&pool->lock);
-        weir__mariadb_unref_memory(pool);
-}
-
-weir_mariadb *
 weir_mariadb_ref(weir_mariadb *pool)
 {
-        return weir__mariadb_ref_user(pool);
+        return (weir_mariadb *)weir__sql_ref_user((struct weir__sql_pool *)pool);
 }
 
 void
 weir_mariadb_unref(weir_mariadb *pool)
 {
-        weir__mariadb_unref_user(pool);
+        weir__sql_unref_user((struct weir__sql_pool *)pool);
 }
 
 void
 weir_mariadb_close(weir_mariadb *pool)
 {
-        if (pool && pool->pool == pool && pool->pid == getpid())
+        if (pool && pool->base.pool == &pool->base && pool->base.pid == getpid())
                 close_pool(pool);
 }

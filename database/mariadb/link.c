@@ -29,12 +29,12 @@ watch(struct weir__mariadb_link *link, int fd)
 {
         int copy = fd < 0 ? -1 : fcntl(fd, F_DUPFD_CLOEXEC, 3), failed = fd >= 0 && copy < 0 ? -errno : 0;
 
-        pthread_mutex_lock(&link->pool->lock);
+        pthread_mutex_lock(&link->pool->base.lock);
         int old = link->fd;
         link->fd = copy;
         if (link->is_cut && copy >= 0)
                 shutdown(copy, SHUT_RDWR);
-        pthread_mutex_unlock(&link->pool->lock);
+        pthread_mutex_unlock(&link->pool->base.lock);
         if (old >= 0)
                 close(old);
         return failed;
@@ -171,10 +171,10 @@ weir__mariadb_connect(struct weir__mariadb_link *link, struct weir__mariadb_outc
                 weir__mariadb_disconnect(link);
                 return outcome->status = status;
         }
-        pthread_mutex_lock(&link->pool->lock);
+        pthread_mutex_lock(&link->pool->base.lock);
         link->thread = mysql_thread_id(link->connection);
         link->since = weir_now();
-        pthread_mutex_unlock(&link->pool->lock);
+        pthread_mutex_unlock(&link->pool->base.lock);
         return 0;
 }
 
@@ -244,6 +244,6 @@ void
 weir__mariadb_link_free(struct weir__mariadb_link *link)
 {
         weir__mariadb_disconnect(link);
-        weir__mariadb_unref_memory(link->pool);
+        weir__sql_unref_memory(&link->pool->base);
         free(link);
 }

@@ -1,7 +1,7 @@
 /* database/mariadb/mariadb.h: what the files of this folder share.
  *
  *     url.c          where a pool leads: its URL and its config
- *     life.c         pools: how they are made, closed and freed
+ *     life.c         pools: how they are made and closed
  *     pool.c         which link gets which query, and how many links there are
  *     limits.c       what is too late
  *     serve.c        the function on the executor that has a link
@@ -10,15 +10,17 @@
  *     statement.c    prepared statements
  *     result.c       rows
  *     stream.c       rows that go into a channel
- *     query.c        the tasks
- *     transaction.c  transactions as flows
+ *     query.c        queries, and what a statement may be given
+ *     transaction.c  transactions
  *     status.c       the statuses of failures
- *     figures.c      counters, also as text
+ *     figures.c      counters
+ *
+ * What it has in common with PostgreSQL is in database/sql/: queries as tasks, transactions as flows, lists, figures as text.
  *
  * A pool (struct weir_mariadb) has links, which are connections, and a list of queries that wait for one.
  *
- *     query:  MADE --start--> WAITING --a link takes it--> TAKEN --it has its outcome--> OVER
- *                '--dismissed    '--cancel, limit, close, no connection-------------------^
+ *     query:  MADE --start--> WAITING --a link takes it--> SENT --it has its outcome--> OVER
+ *                '--dismissed    '--cancel, limit, close, no connection------------------^
  *
  *     link:   SERVED --> IDLE, or HELD by a transaction, or PAUSED at a channel --> SERVED --> freed
  *
@@ -31,34 +33,20 @@
 #ifndef WEIR_DATABASE_MARIADB_MARIADB_H
 #define WEIR_DATABASE_MARIADB_MARIADB_H
 
-#include <errno.h>
 #include <mysql.h>
-#include <pthread.h>
-#include <stdatomic.h>
-#include <stdbool.h>
 
+#include "database/sql/sql.h"
 #include <weir/mariadb.h>
-#include <weir/timer.h>
 
 struct weir__mariadb_link;
 struct weir__mariadb_query;
 
 /* -- what is done when no lock is held -- */
 
-struct weir__mariadb_note {
-        struct weir__mariadb_note *next;
-        char text[];
-};
-
 struct weir__mariadb_after {
-        struct weir__mariadb_query *ended;     /* by `next` */
-        struct weir__mariadb_query **ended_at; /* the end of that list; NULL: it is empty */
-        struct weir__mariadb_link *served;     /* whose functions are to be started, by `next_served` */
-        struct weir__mariadb_note *notes;      /* for the log, the newest first */
+        struct weir__sql_after base;
+        struct weir__mariadb_link *served; /* whose functions are to be started, by `next_served` */
 };
-
-/* A message for the log. */
-void weir__mariadb_after_say(struct weir__mariadb_after *after, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 void weir__mariadb_after(struct weir__mariadb_after *after);
 
@@ -106,13 +94,13 @@ weir_mariadb_row *weir__mariadb_row_new(struct weir__mariadb_columns *columns, c
 
 /* -- queries -- */
 
-enum weir__mariadb_state { WEIR__MARIADB_MADE = 0, WEIR__MARIADB_WAITING, WEIR__MARIADB_TAKEN, WEIR__MARIADB_OVER };
-
 enum weir__mariadb_kind {
         WEIR__MARIADB_STATEMENT = 0,
         WEIR__MARIADB_SCRIPT,
         WEIR__MARIADB_LEASE, /* of a transaction: it wants a link for itself */
 };
+
+extern const struct weir__sql_kind weir__mariadb_kind;
 
 enum weir__mariadb_type { WEIR__MARIADB_NONE = 0, WEIR__MARIADB_INT, WEIR__MARIADB_TEXT, WEIR__MARIADB_BINARY };
 
@@ -139,48 +127,51 @@ struct weir__mariadb_outcome {
 #define WEIR__MARIADB_FEW 4 /* parameters for which a query has room in itself */
 
 struct weir__mariadb_query {
+        struct weir__sql_query base; /* first */
+
         /* Constant from the start on. */
-        weir_task *task;
-        weir_mariadb *where;
         enum weir__mariadb_kind kind;
-        bool is_prepared, is_commit;
-        int fault;       /* a setter has failed */
-        const char *sql; /* behind this struct; NULL: none */
+        bool is_prepared;
         unsigned count, room;
         struct weir__mariadb_parameter *parameters; /* `few` as long as there is room in it */
         struct weir__mariadb_parameter few[WEIR__MARIADB_FEW];
-        weir_nsec limit;
-        weir_channel *rows;   /* a reference; NULL: none */
-        weir_mariadb *holder; /* of a lease: the transaction */
+        weir_channel *rows; /* a reference; NULL: none */
 
         /* Guarded by the pool's lock. */
-        enum weir__mariadb_state state;
-        struct weir__mariadb_link *link;             /* that has taken it */
-        struct weir__mariadb_query *next, *previous; /* in a list; behind OVER in a struct weir__mariadb_after */
-        weir_nsec began, deadline;
-        bool is_given_up;      /* by a cancel or a limit */
-        int late_status;       /* which of them */
-        bool is_held;          /* a COMMIT that was sent */
-        _Atomic bool is_taken; /* as `state`, for dumps, which take no lock */
-        char *late;            /* where it was when it was given up */
+        struct weir__mariadb_link *link; /* that has taken it */
+        int late_status;                 /* of the cancel or the limit that has given it up */
 
         /* Of the function that serves its link. */
         struct weir__mariadb_outcome outcome; /* then the task's value */
 };
 
+/* The query that the list has, or NULL. */
+static inline struct weir__mariadb_query *
+weir__mariadb_of(struct weir__sql_query *query)
+{
+        return (struct weir__mariadb_query *)query;
+}
+
 /* NULL for another task. */
-struct weir__mariadb_query *weir__mariadb_query_of(const weir_task *task);
-weir_task *weir__mariadb_query_make(weir_mariadb *where, enum weir__mariadb_kind kind, const char *sql, weir_task_fn *done,
-                                    void *context);
+static inline struct weir__mariadb_query *
+weir__mariadb_query_of(const weir_task *task)
+{
+        return weir__mariadb_of(weir__sql_query_of(task, &weir__mariadb_kind));
+}
 
-/* It has its outcome: its task is to be ended. */
-void weir__mariadb_over(struct weir__mariadb_query *query, int status, const char *problem, struct weir__mariadb_after *after);
+/* -- the kind; no lock is held -- */
 
-/* Ends the task.  No lock is held. */
-void weir__mariadb_query_end(struct weir__mariadb_query *query);
-
-/* For dumps: a weir_promise_describe_fn. */
-void weir__mariadb_describe(const void *query, char *text, size_t room);
+weir_task *weir__mariadb_make(struct weir__sql_pool *where, bool is_lease, const char *sql, weir_task_fn *done, void *context);
+void weir__mariadb_begin(struct weir__sql_query *query);
+void weir__mariadb_cancel(struct weir__sql_query *query, int status);
+void weir__mariadb_close_channels(struct weir__sql_query *query);
+void weir__mariadb_free_query(struct weir__sql_query *query);
+const char *weir__mariadb_over(struct weir__sql_query *query, int status, const char *problem);
+void weir__mariadb_end_query(struct weir__sql_query *query);
+void weir__mariadb_push_steps(void (*steps)(void), struct weir__sql_pool *handle, weir_series *series, void *context);
+int weir__mariadb_judge(weir_task *commit, bool *ret_is_known, const char **ret_problem);
+void weir__mariadb_release(struct weir__sql_pool *handle);
+void weir__mariadb_look(struct weir__sql_pool *pool);
 
 /* -- where a pool leads -- */
 
@@ -197,11 +188,6 @@ void weir__mariadb_target_free(struct weir__mariadb_target *target);
 
 /* -- pools -- */
 
-struct weir__mariadb_list {
-        struct weir__mariadb_query *first, *last;
-        unsigned length;
-};
-
 /* A connection that was cut: the server is told to end what it runs. */
 struct weir__mariadb_kill {
         struct weir__mariadb_kill *next;
@@ -209,66 +195,31 @@ struct weir__mariadb_kill {
         weir_nsec since; /* the connection was there by then */
 };
 
-enum weir__mariadb_commit { WEIR__MARIADB_NOT_COMMITTED = 0, WEIR__MARIADB_COMMIT_SENT, WEIR__MARIADB_COMMITTED };
-
 struct weir_mariadb {
+        struct weir__sql_pool base; /* first */
+
         /* Constant. */
-        weir_mariadb *pool; /* the pool; of a transaction its pool, with a reference of the user sort */
-        char *name;
         struct weir_mariadb_config config;
         struct weir__mariadb_target target;
-        int pid;
-
-        _Atomic unsigned users;      /* references of the program and of tasks; at 0 it closes */
-        _Atomic unsigned references; /* all users together have one; each link and the timer have one */
-
-        pthread_mutex_t lock;
 
         /* Guarded by lock. */
-        bool is_closed;
-        struct weir__mariadb_list waiting; /* of a transaction: those that wait for its link */
-        struct weir__mariadb_list taken;
         struct weir__mariadb_link *links; /* all, by `next` */
         struct weir__mariadb_link *idle;  /* by `next_idle`, the one used last first */
         struct weir__mariadb_kill *kills;
-        unsigned link_count, connecting, idle_count;
-        unsigned starting;    /* functions that were started, and have not looked for a query yet */
-        weir_nsec not_before; /* no attempt to connect before that */
-        weir_nsec pause;      /* the next one after a failure */
-        weir_timer_id timer;  /* 0: none is set */
-        weir_nsec timer_due;
-        struct weir_mariadb_stats stats; /* what only grows */
+        unsigned starting; /* functions that were started, and have not looked for a query yet */
+        uint64_t killed, prepared, reused;
 
         /* Of a transaction; guarded by the pool's lock. */
         struct weir__mariadb_link *leased; /* NULL: not yet, or not any more */
-        bool is_lost;                      /* the link broke */
         bool was_rolled_back;              /* by the server, behind a deadlock */
-        enum weir__mariadb_commit commit;
-        char *problem; /* of the first of its queries that has failed */
-
-        weir_mariadb *older, *newer; /* of all pools; guarded by the lock of figures.c */
-
-        /* For dumps, which take no lock. */
-        _Atomic unsigned busy_now, waiting_now;
 };
 
-void weir__mariadb_enqueue(struct weir__mariadb_list *list, struct weir__mariadb_query *query);
-void weir__mariadb_dequeue(struct weir__mariadb_list *list, struct weir__mariadb_query *query);
-
-/* Adds a pool to those whose figures are written, or removes it. */
-void weir__mariadb_enlist(weir_mariadb *pool);
-void weir__mariadb_delist(weir_mariadb *pool);
-
-weir_mariadb *weir__mariadb_ref_user(weir_mariadb *pool);
-void weir__mariadb_unref_user(weir_mariadb *pool);
-void weir__mariadb_unref_memory(weir_mariadb *pool);
-
-/* Lets the pool's lock go. */
-void weir__mariadb_unlock(weir_mariadb *pool);
-
-/* Begins a query, or gives it up.  No lock is held. */
-void weir__mariadb_begin(struct weir__mariadb_query *query);
-void weir__mariadb_cancel(struct weir__mariadb_query *query, int status);
+/* The pool of a pool or a transaction. */
+static inline weir_mariadb *
+weir__mariadb_pool_of(const struct weir__sql_pool *where)
+{
+        return (weir_mariadb *)where->pool;
+}
 
 /* All of these under the pool's lock. */
 
@@ -276,29 +227,17 @@ void weir__mariadb_cancel(struct weir__mariadb_query *query, int status);
 bool weir__mariadb_give_up(struct weir__mariadb_query *query, int status, struct weir__mariadb_after *after);
 
 /* Ends all that have waited in the list since before that instant. */
-void weir__mariadb_end_waiting(weir_mariadb *pool, struct weir__mariadb_list *list, weir_nsec since, int status,
-                               const char *problem, struct weir__mariadb_after *after);
+void weir__mariadb_end_waiting(weir_mariadb *pool, struct weir__sql_list *list, weir_nsec since, int status, const char *problem,
+                               struct weir__mariadb_after *after);
 
 /* Makes as many links as waiting queries need. */
 void weir__mariadb_make_links(weir_mariadb *pool, struct weir__mariadb_after *after);
 
-/* The link has a query: moves it to those that are taken. */
+/* The link has a query: moves it to those that are sent. */
 void weir__mariadb_take(struct weir__mariadb_link *link, struct weir__mariadb_query *query, weir_nsec now);
 
 /* The query of the link has its outcome. */
 void weir__mariadb_finish(struct weir__mariadb_link *link, struct weir__mariadb_after *after);
-
-/* The instant `by` later, at most WEIR_FOREVER. */
-static inline weir_nsec
-weir__mariadb_later(weir_nsec instant, weir_nsec by)
-{
-        return by >= WEIR_FOREVER - instant ? WEIR_FOREVER : instant + by;
-}
-
-#define WEIR__MARIADB_HELD_LOOK WEIR_SEC(1) /* between looks whether a COMMIT that was sent is cancelled */
-
-/* Sees to it that the pool looks at its limits at that instant. */
-void weir__mariadb_look_at(weir_mariadb *pool, weir_nsec instant);
 
 /* -- links -- */
 
@@ -415,15 +354,6 @@ int weir__mariadb_stream_row(struct weir__mariadb_query *query, weir_mariadb_row
 
 /* The query of a link waits for room for the row, which is given away.  No lock is held; the link is PAUSED. */
 void weir__mariadb_stream_pause(struct weir__mariadb_link *link, weir_channel *rows, weir_mariadb_row *row);
-
-/* -- transactions -- */
-
-/* The handle of a transaction; NULL when out of memory. */
-weir_mariadb *weir__mariadb_handle_new(weir_mariadb *pool);
-void weir__mariadb_handle_free(weir_mariadb *handle);
-
-/* Keeps the first problem.  Under the pool's lock.  Accepts NULL. */
-void weir__mariadb_handle_note(weir_mariadb *handle, const char *problem);
 
 /* -- statuses -- */
 

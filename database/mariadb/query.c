@@ -1,7 +1,4 @@
-/* database/mariadb/query.c: the tasks of queries: how they are made, changed and ended.
- *
- * A query is the `own` of a promise.  Its outcome is the value of that promise, so a callback sees it only if the outcome has
- * decided, and not a cancel.
+/* database/mariadb/query.c: queries: how they are made, changed and ended; database/sql/promise.c has their tasks.
  *
  * Threads: setters where the task is the caller's; the rest any. */
 #include "database/mariadb/mariadb.h"
@@ -9,41 +6,24 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <weir/promise.h>
-
 #define MAX_PARAMETERS 65535
 
 /* -- the task -- */
 
-static void
-begin(weir_task *task, void *own)
+void
+weir__mariadb_close_channels(struct weir__sql_query *base)
 {
-        struct weir__mariadb_query *query = own;
+        struct weir__mariadb_query *query = weir__mariadb_of(base);
 
-        query->task = weir_promise_ref(task);
-        weir__mariadb_begin(query);
-}
-
-static void
-close_channel(struct weir__mariadb_query *query)
-{
         if (query->rows)
                 weir_channel_close(query->rows);
 }
 
-static void
-cancel(weir_task *task, void *own)
+void
+weir__mariadb_free_query(struct weir__sql_query *base)
 {
-        weir__mariadb_cancel(own, weir_task_status(task));
-        close_channel(own);
-}
+        struct weir__mariadb_query *query = weir__mariadb_of(base);
 
-static void
-free_query(void *own)
-{
-        struct weir__mariadb_query *query = own;
-
-        close_channel(query);
         weir_channel_unref(query->rows);
         for (unsigned i = 0; i < query->count; i++)
                 if (query->parameters[i].type >= WEIR__MARIADB_TEXT)
@@ -52,76 +32,60 @@ free_query(void *own)
                 free(query->parameters);
         weir__mariadb_table_clear(&query->outcome.table);
         free(query->outcome.problem);
-        free(query->late);
-        weir__mariadb_unref_user(query->where);
         free(query);
 }
 
-static const struct weir_promise_kind query_kind = {
-        .size = sizeof query_kind, .begin = begin, .cancel = cancel, .free = free_query, .describe = weir__mariadb_describe};
-
-struct weir__mariadb_query *
-weir__mariadb_query_of(const weir_task *task)
+static weir_task *
+query_new(struct weir__sql_pool *where, enum weir__mariadb_kind kind, const char *sql, weir_task_fn *done, void *context)
 {
-        return weir_promise_own(task, &query_kind);
-}
-
-weir_task *
-weir__mariadb_query_make(weir_mariadb *where, enum weir__mariadb_kind kind, const char *sql, weir_task_fn *done, void *context)
-{
-        size_t size = sql ? strlen(sql) + 1 : 0;
-        struct weir__mariadb_query *query = malloc(sizeof *query + size);
+        struct weir__mariadb_query *query = weir__mariadb_of(
+                weir__sql_query_new(&weir__mariadb_kind, sizeof *query, where, sql, kind != WEIR__MARIADB_LEASE));
 
         if (!query)
                 return NULL;
-        memset(query, 0, sizeof *query);
         query->kind = kind;
-        query->where = weir__mariadb_ref_user(where);
-        query->limit = where ? where->pool->config.limit : WEIR_FOREVER;
-        query->sql = sql ? memcpy(query + 1, sql, size) : NULL;
         query->room = WEIR__MARIADB_FEW;
         query->parameters = query->few;
-        query->fault = !where ? -ENOMEM : !sql && kind != WEIR__MARIADB_LEASE ? -EINVAL : 0;
-        weir_task *task = weir_promise_new_of(&query_kind, query, done, context);
-        if (task)
-                weir_promise_set_label(task, sql ? sql : "a transaction");
-        return task;
+        return weir__sql_query_task(&query->base, done, context);
+}
+
+weir_task *
+weir__mariadb_make(struct weir__sql_pool *where, bool is_lease, const char *sql, weir_task_fn *done, void *context)
+{
+        return query_new(where, is_lease ? WEIR__MARIADB_LEASE : WEIR__MARIADB_STATEMENT, sql, done, context);
 }
 
 weir_task *
 weir_mariadb_query_new(weir_mariadb *pool, const char *sql, weir_task_fn *done, void *context)
 {
-        return weir__mariadb_query_make(pool, WEIR__MARIADB_STATEMENT, sql, done, context);
+        return query_new((struct weir__sql_pool *)pool, WEIR__MARIADB_STATEMENT, sql, done, context);
 }
 
 weir_task *
 weir_mariadb_script_new(weir_mariadb *pool, const char *sql, weir_task_fn *done, void *context)
 {
-        return weir__mariadb_query_make(pool, WEIR__MARIADB_SCRIPT, sql, done, context);
+        return query_new((struct weir__sql_pool *)pool, WEIR__MARIADB_SCRIPT, sql, done, context);
 }
 
 /* -- the end -- */
 
-void
-weir__mariadb_over(struct weir__mariadb_query *query, int status, const char *problem, struct weir__mariadb_after *after)
+const char *
+weir__mariadb_over(struct weir__sql_query *base, int status, const char *problem)
 {
-        query->state = WEIR__MARIADB_OVER;
-        query->outcome.status = status;
-        if (status && problem && !query->outcome.problem)
-                query->outcome.problem = strdup(problem);
-        query->next = NULL;
-        *(after->ended_at ? after->ended_at : &after->ended) = query;
-        after->ended_at = &query->next;
+        struct weir__mariadb_outcome *outcome = &weir__mariadb_of(base)->outcome;
+
+        outcome->status = status;
+        if (status && problem && !outcome->problem)
+                outcome->problem = strdup(problem);
+        return outcome->problem;
 }
 
 void
-weir__mariadb_query_end(struct weir__mariadb_query *query)
+weir__mariadb_end_query(struct weir__sql_query *base)
 {
-        weir_task *task = query->task;
+        struct weir__mariadb_outcome *outcome = &weir__mariadb_of(base)->outcome;
 
-        close_channel(query);
-        weir_promise_end_with(task, query->outcome.status, &query->outcome, NULL);
-        weir_promise_unref(task);
+        weir_promise_end_with(base->task, outcome->status, outcome, NULL);
 }
 
 /* -- parameters and settings -- */
@@ -132,15 +96,7 @@ changeable(const weir_task *task)
 {
         struct weir__mariadb_query *query = weir__mariadb_query_of(task);
 
-        return query && query->kind == WEIR__MARIADB_STATEMENT && !query->task ? query : NULL;
-}
-
-static int
-fail(struct weir__mariadb_query *query, int fault)
-{
-        if (!query->fault)
-                query->fault = fault;
-        return fault;
+        return query && query->kind == WEIR__MARIADB_STATEMENT && !query->base.task ? query : NULL;
 }
 
 static int
@@ -171,7 +127,7 @@ add(struct weir__mariadb_query *query, struct weir__mariadb_parameter parameter)
         }
         if (parameter.type >= WEIR__MARIADB_TEXT)
                 free(parameter.data);
-        return fail(query, failed);
+        return weir__sql_query_fail(&query->base, failed);
 }
 
 static int
@@ -183,12 +139,12 @@ add_data(weir_task *task, enum weir__mariadb_type type, const void *data, size_t
         if (!query)
                 return -EINVAL;
         if ((!data && size > 0) || size > UINT32_MAX)
-                return fail(query, -EINVAL);
+                return weir__sql_query_fail(&query->base, -EINVAL);
         if (!data)
                 return add(query, (struct weir__mariadb_parameter){.type = WEIR__MARIADB_NONE});
         parameter.data = malloc(size + 1);
         if (!parameter.data)
-                return fail(query, -ENOMEM);
+                return weir__sql_query_fail(&query->base, -ENOMEM);
         memcpy(parameter.data, data, size);
         parameter.data[size] = '\0';
         return add(query, parameter);
@@ -241,10 +197,5 @@ weir_mariadb_set_rows(weir_task *query, weir_channel *rows)
 int
 weir_mariadb_set_limit(weir_task *query, weir_nsec limit)
 {
-        struct weir__mariadb_query *self = weir__mariadb_query_of(query);
-
-        if (!self || self->task || limit <= 0)
-                return -EINVAL;
-        self->limit = limit;
-        return 0;
+        return weir__sql_query_set_limit(weir__sql_query_of(query, &weir__mariadb_kind), limit);
 }

@@ -6,7 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <weir/promise.h>
 #include <weir/runtime.h>
 
 /* -- columns -- */
@@ -271,7 +270,7 @@ weir_mariadb_problem(const weir_task *query)
                 return NULL;
         if (outcome && outcome->problem)
                 return outcome->problem;
-        return !outcome && self->late ? self->late : weir_strerror(status);
+        return !outcome && self->base.late ? self->base.late : weir_strerror(status);
 }
 
 /* -- rows that came alone -- */

@@ -15,9 +15,7 @@
 #include <weir/go.h>
 #include <weir/runtime.h>
 
-#define FIRST_PAUSE WEIR_MSEC(10) /* after an attempt to connect that failed behind another one */
-#define LAST_PAUSE  WEIR_SEC(1)
-#define KILL_LIMIT  WEIR_SEC(1) /* of an attempt to connect for the sake of kills alone */
+#define KILL_LIMIT WEIR_SEC(1) /* of an attempt to connect for the sake of kills alone */
 
 #define DEADLOCK 1213
 
@@ -28,8 +26,8 @@ enum step { CONNECT, CLEAN, KILL, RUN, REST, CLOSE };
 static void
 set_deadline(struct weir__mariadb_link *link, weir_nsec now, weir_nsec limit)
 {
-        link->deadline = weir__mariadb_later(now, limit);
-        weir__mariadb_look_at(link->pool, link->deadline);
+        link->deadline = weir__sql_later(now, limit);
+        weir__sql_look_at(&link->pool->base, link->deadline);
 }
 
 static enum step
@@ -46,15 +44,15 @@ begin_attempt(struct weir__mariadb_link *link, weir_nsec now, struct weir__maria
         weir_mariadb *pool = link->pool;
         weir_nsec limit = pool->config.connect_limit;
 
-        if (!pool->waiting.first && limit > KILL_LIMIT)
+        if (!pool->base.waiting.first && limit > KILL_LIMIT)
                 limit = KILL_LIMIT;
-        if ((!pool->waiting.first && !pool->kills) || pool->not_before > now)
+        if ((!pool->base.waiting.first && !pool->kills) || pool->base.not_before > now)
                 return leave(link, after);
         link->made = now;
         link->is_cut = false;
         link->is_unclean = false;
         link->idle_since = 0;
-        pool->connecting += !link->is_connecting; /* else it is new */
+        pool->base.connecting += !link->is_connecting; /* else it is new */
         link->is_connecting = true;
         set_deadline(link, now, limit);
         link->until = link->deadline;
@@ -67,7 +65,7 @@ grant(struct weir__mariadb_link *link, struct weir__mariadb_after *after)
 {
         struct weir__mariadb_query *lease = link->query;
 
-        link->holder = lease->holder;
+        link->holder = (weir_mariadb *)lease->base.holder;
         link->holder->leased = link;
         lease->outcome.is_complete = true;
         weir__mariadb_finish(link, after);
@@ -77,11 +75,11 @@ static bool
 is_used_up(const struct weir__mariadb_link *link, weir_nsec now)
 {
         const weir_mariadb *pool = link->pool;
-        bool is_needless = !pool->waiting.first &&
-                           (pool->is_closed ||
-                            (link->idle_since && weir__mariadb_later(link->idle_since, pool->config.idle_limit) <= now));
+        bool is_needless = !pool->base.waiting.first &&
+                           (pool->base.is_closed ||
+                            (link->idle_since && weir__sql_later(link->idle_since, pool->config.idle_limit) <= now));
 
-        return is_needless || weir__mariadb_later(link->made, pool->config.age_limit) <= now;
+        return is_needless || weir__sql_later(link->made, pool->config.age_limit) <= now;
 }
 
 static enum step
@@ -97,8 +95,8 @@ rest(struct weir__mariadb_link *link, weir_nsec now)
         link->idle_since = link->idle_since ? link->idle_since : now;
         link->next_idle = pool->idle;
         pool->idle = link;
-        pool->idle_count++;
-        weir__mariadb_look_at(pool, weir__mariadb_later(link->idle_since, pool->config.idle_limit));
+        pool->base.idle_count++;
+        weir__sql_look_at(&pool->base, weir__sql_later(link->idle_since, pool->config.idle_limit));
         return REST;
 }
 
@@ -120,7 +118,8 @@ next_step(struct weir__mariadb_link *link, struct weir__mariadb_after *after)
                 return link->is_unclean ? CLEAN : KILL;
         }
         for (;;) {
-                struct weir__mariadb_query *query = link->holder ? link->holder->waiting.first : pool->waiting.first;
+                struct weir__sql_pool *where = link->holder ? &link->holder->base : &pool->base;
+                struct weir__mariadb_query *query = weir__mariadb_of(where->waiting.first);
 
                 if (!link->holder && is_used_up(link, now))
                         return leave(link, after);
@@ -140,17 +139,17 @@ was_refused(struct weir__mariadb_link *link, const struct weir__mariadb_outcome 
 {
         weir_mariadb *pool = link->pool;
 
-        pool->stats.refused++;
-        pool->not_before = weir__mariadb_later(weir_now(), pool->pause);
-        pool->pause = pool->pause == 0 ? FIRST_PAUSE : pool->pause < LAST_PAUSE / 2 ? 2 * pool->pause : LAST_PAUSE;
+        weir__sql_was_refused(&pool->base);
         weir__mariadb_link_remove(link);
-        bool is_over = pool->link_count == pool->connecting;
-        for (struct weir__mariadb_query *query = pool->waiting.first; is_over && query; query = query->next) {
-                query->outcome.code = outcome->code;
-                memcpy(query->outcome.sqlstate, outcome->sqlstate, sizeof outcome->sqlstate);
+        bool is_over = pool->base.link_count == pool->base.connecting;
+        for (struct weir__sql_query *query = pool->base.waiting.first; is_over && query; query = query->next) {
+                struct weir__mariadb_outcome *its = &weir__mariadb_of(query)->outcome;
+
+                its->code = outcome->code;
+                memcpy(its->sqlstate, outcome->sqlstate, sizeof outcome->sqlstate);
         }
         if (is_over)
-                weir__mariadb_end_waiting(pool, &pool->waiting, link->made, outcome->status, outcome->problem, after);
+                weir__mariadb_end_waiting(pool, &pool->base.waiting, link->made, outcome->status, outcome->problem, after);
         weir__mariadb_make_links(pool, after);
 }
 
@@ -163,16 +162,15 @@ connect_link(struct weir__mariadb_link *link)
         struct weir__mariadb_after after = {0};
         int status = weir__mariadb_connect(link, &outcome);
 
-        pthread_mutex_lock(&pool->lock);
+        pthread_mutex_lock(&pool->base.lock);
         if (status) {
                 was_refused(link, &outcome, &after);
         } else {
-                pool->connecting--;
+                pool->base.connecting--;
                 link->is_connecting = false;
-                pool->stats.connects++;
-                pool->pause = pool->not_before = 0;
+                weir__sql_was_connected(&pool->base);
         }
-        weir__mariadb_unlock(pool);
+        weir__sql_unlock(&pool->base);
         weir__mariadb_after(&after);
         free(outcome.problem);
         return status == 0;
@@ -185,15 +183,15 @@ drop_connection(struct weir__mariadb_link *link, const char *problem)
         weir_mariadb *pool = link->pool;
         struct weir__mariadb_after after = {0};
 
-        pthread_mutex_lock(&pool->lock);
+        pthread_mutex_lock(&pool->base.lock);
         weir__mariadb_handle_lost(link, &after);
         link->is_unclean = false;
         link->is_connecting = true;
-        pool->connecting++;
-        pool->stats.lost++;
+        pool->base.connecting++;
+        pool->base.lost++;
         if (problem && !link->is_cut)
-                weir__mariadb_after_say(&after, "WARNING: pool %s: a connection broke: %s", pool->name, problem);
-        weir__mariadb_unlock(pool);
+                weir__sql_after_say(&after.base, "WARNING: pool %s: a connection broke: %s", pool->base.name, problem);
+        weir__sql_unlock(&pool->base);
         weir__mariadb_after(&after);
         link->is_broken = true;
         weir__mariadb_disconnect(link);
@@ -204,10 +202,10 @@ clean(struct weir__mariadb_link *link)
 {
         bool has_failed = (link->connection->server_status & SERVER_STATUS_IN_TRANS) && mysql_rollback(link->connection) != 0;
 
-        pthread_mutex_lock(&link->pool->lock);
+        pthread_mutex_lock(&link->pool->base.lock);
         link->is_unclean = false;
         has_failed |= link->is_cut;
-        pthread_mutex_unlock(&link->pool->lock);
+        pthread_mutex_unlock(&link->pool->base.lock);
         if (has_failed)
                 drop_connection(link, mysql_error(link->connection));
 }
@@ -230,10 +228,10 @@ kill_all(struct weir__mariadb_link *link)
         weir_mariadb *pool = link->pool;
         unsigned killed = 0;
 
-        pthread_mutex_lock(&pool->lock);
+        pthread_mutex_lock(&pool->base.lock);
         struct weir__mariadb_kill *kills = pool->kills;
         pool->kills = NULL;
-        pthread_mutex_unlock(&pool->lock);
+        pthread_mutex_unlock(&pool->base.lock);
         weir_nsec uptime = (weir_nsec)weir__mariadb_ask(link, "SHOW GLOBAL STATUS LIKE 'Uptime'", 1) * WEIR_SEC(1);
         while (kills) {
                 struct weir__mariadb_kill *kill = kills;
@@ -242,10 +240,10 @@ kill_all(struct weir__mariadb_link *link)
                 killed += kill_one(link, kill, uptime);
                 free(kill);
         }
-        pthread_mutex_lock(&pool->lock);
-        pool->stats.killed += killed;
+        pthread_mutex_lock(&pool->base.lock);
+        pool->killed += killed;
         bool is_of_no_use = link->is_cut || weir__mariadb_breaks(mysql_errno(link->connection));
-        pthread_mutex_unlock(&pool->lock);
+        pthread_mutex_unlock(&pool->base.lock);
         if (is_of_no_use)
                 drop_connection(link, mysql_error(link->connection));
 }
@@ -275,9 +273,9 @@ end_query(struct weir__mariadb_link *link, struct weir__mariadb_after *after)
                 if (!outcome->is_complete && (link->is_cut || outcome->code == 0))
                         add_kill(link); /* else the server itself has ended it */
                 if (!link->is_cut && outcome->code)
-                        weir__mariadb_after_say(after, "WARNING: pool %s: a connection broke: %s", pool->name,
-                                                outcome->problem ? outcome->problem : "");
-                pool->stats.lost++;
+                        weir__sql_after_say(&after->base, "WARNING: pool %s: a connection broke: %s", pool->base.name,
+                                            outcome->problem ? outcome->problem : "");
+                pool->base.lost++;
         }
         if (holder && outcome->code == DEADLOCK)
                 holder->was_rolled_back = true;
@@ -289,7 +287,7 @@ end_query(struct weir__mariadb_link *link, struct weir__mariadb_after *after)
                 pool->starting += !holder;
         } else {
                 link->is_connecting = true;
-                pool->connecting++;
+                pool->base.connecting++;
         }
         weir__mariadb_finish(link, after);
         if (!is_good)
@@ -308,16 +306,16 @@ run_query(struct weir__mariadb_link *link)
         if (!weir__mariadb_execute(link, &row)) {
                 weir_channel *rows = weir_channel_ref(link->query->rows);
 
-                pthread_mutex_lock(&pool->lock);
+                pthread_mutex_lock(&pool->base.lock);
                 link->state = WEIR__MARIADB_PAUSED;
-                weir__mariadb_unlock(pool);
+                weir__sql_unlock(&pool->base);
                 weir__mariadb_stream_pause(link, rows, row);
                 weir_channel_unref(rows);
                 return false;
         }
-        pthread_mutex_lock(&pool->lock);
+        pthread_mutex_lock(&pool->base.lock);
         bool is_good = end_query(link, &after);
-        weir__mariadb_unlock(pool);
+        weir__sql_unlock(&pool->base);
         weir__mariadb_after(&after);
         if (!is_good)
                 weir__mariadb_disconnect(link);
@@ -331,9 +329,9 @@ take_step(struct weir__mariadb_link *link)
         weir_mariadb *pool = link->pool;
         struct weir__mariadb_after after = {0};
 
-        pthread_mutex_lock(&pool->lock);
+        pthread_mutex_lock(&pool->base.lock);
         enum step step = next_step(link, &after);
-        weir__mariadb_unlock(pool);
+        weir__sql_unlock(&pool->base);
         weir__mariadb_after(&after);
         switch (step) {
         case CONNECT:
@@ -373,7 +371,7 @@ abandon(struct weir__mariadb_link *link, int status)
         weir_mariadb *pool = link->pool;
         struct weir__mariadb_after after = {0};
 
-        pthread_mutex_lock(&pool->lock);
+        pthread_mutex_lock(&pool->base.lock);
         pool->starting -= link->is_starting;
         if (link->query) {
                 link->query->outcome.status = status;
@@ -382,9 +380,9 @@ abandon(struct weir__mariadb_link *link, int status)
         weir__mariadb_handle_lost(link, &after);
         weir__mariadb_link_remove(link);
         link->is_broken |= link->is_begun;
-        if (pool->link_count == 0)
-                weir__mariadb_end_waiting(pool, &pool->waiting, WEIR_FOREVER, status, NULL, &after);
-        weir__mariadb_unlock(pool);
+        if (pool->base.link_count == 0)
+                weir__mariadb_end_waiting(pool, &pool->base.waiting, WEIR_FOREVER, status, NULL, &after);
+        weir__sql_unlock(&pool->base);
         weir__mariadb_after(&after);
         weir__mariadb_link_free(link);
 }

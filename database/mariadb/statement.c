@@ -165,10 +165,10 @@ count(const struct weir__mariadb_link *link, bool is_new)
 {
         weir_mariadb *pool = link->pool;
 
-        pthread_mutex_lock(&pool->lock);
-        pool->stats.prepared += is_new;
-        pool->stats.reused += !is_new;
-        pthread_mutex_unlock(&pool->lock);
+        pthread_mutex_lock(&pool->base.lock);
+        pool->prepared += is_new;
+        pool->reused += !is_new;
+        pthread_mutex_unlock(&pool->base.lock);
 }
 
 /* Sets link->statement.  0, or the status of the outcome. */
@@ -252,7 +252,7 @@ execute(struct weir__mariadb_link *link, struct weir__mariadb_outcome *outcome)
 int
 weir__mariadb_statement_execute(struct weir__mariadb_link *link, struct weir__mariadb_outcome *outcome)
 {
-        const char *sql = link->query->sql;
+        const char *sql = link->query->base.sql;
         int status = look_up(link, sql, outcome);
 
         if (!status)

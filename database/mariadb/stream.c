@@ -32,10 +32,10 @@ go_on(struct weir__mariadb_link *link, int status)
         weir_mariadb *pool = link->pool;
         struct weir__mariadb_after after = {0};
 
-        pthread_mutex_lock(&pool->lock);
+        pthread_mutex_lock(&pool->base.lock);
         link->paused = status;
         weir__mariadb_wake(link, &after);
-        weir__mariadb_unlock(pool);
+        weir__sql_unlock(&pool->base);
         weir__mariadb_after(&after);
 }
 
