@@ -433,8 +433,9 @@ close_ends_those_that_wait(void)
         struct seen slow = fresh(), waiting = fresh();
 
         weir_test_begin_real(2);
+        MYSQL *gate = server_shut_gate();
         weir_mariadb *pool = server_pool(1, false);
-        weir_task_start(weir_mariadb_query_new(pool, "SELECT sleep(0.2)", see, &slow));
+        weir_task_start(weir_mariadb_query_new(pool, SERVER_WAITS, see, &slow));
         WEIR_TEST_EVENTUALLY(server_stats(pool).queries == 1);
         weir_task_start(weir_mariadb_query_new(pool, "SELECT 1", see, &waiting));
         weir_mariadb_close(pool);
@@ -442,6 +443,7 @@ close_ends_those_that_wait(void)
         CU_ASSERT_EQUAL(waiting.status, -EPIPE);
         CU_ASSERT_STRING_EQUAL(waiting.problem, "the pool is closed");
         CU_ASSERT_EQUAL(ask(pool, "SELECT 1").status, -EPIPE);
+        server_open_gate(gate);
         weir_test_latch_wait(&slow.latch);
         CU_ASSERT_EQUAL(slow.status, 0);
         WEIR_TEST_EVENTUALLY(server_stats(pool).connections == 0);
@@ -519,18 +521,21 @@ one_that_waits_leaves(void)
         struct seen slow = fresh(), waiting = fresh(), last = fresh();
 
         weir_test_begin_real(2);
+        MYSQL *gate = server_shut_gate();
         weir_mariadb *pool = server_pool(1, false);
-        weir_task_start(weir_mariadb_query_new(pool, "SELECT sleep(0.3)", see, &slow));
+        weir_task_start(weir_mariadb_query_new(pool, SERVER_WAITS, see, &slow));
         WEIR_TEST_EVENTUALLY(server_stats(pool).queries == 1);
+        weir_task_start(weir_mariadb_query_new(pool, "SELECT 2", see, &last));
+        WEIR_TEST_EVENTUALLY(server_stats(pool).waiting == 1);
         weir_series *series = series_of(weir_mariadb_query_new(pool, "SELECT 1", see, &waiting));
         weir_series_set_deadline(series, WEIR_MSEC(20));
         weir_series_start(series);
-        weir_task_start(weir_mariadb_query_new(pool, "SELECT 2", see, &last));
         weir_test_latch_wait(&waiting.latch);
         CU_ASSERT_EQUAL(waiting.status, -ETIMEDOUT);
         CU_ASSERT_STRING_EQUAL(waiting.problem,
                                "too late while it waited for a connection (pool test, 1 busy, 0 being made, 2 wait)");
         weir_series_unref(series);
+        server_open_gate(gate);
         weir_test_latch_wait(&last.latch);
         CU_ASSERT_EQUAL(slow.status, 0);
         CU_ASSERT_EQUAL(last.status, 0);
@@ -546,8 +551,9 @@ a_limit_ends_a_query(void)
 
         weir_test_begin_real(2);
         weir_mariadb *pool = server_pool(1, false);
+        CU_ASSERT_EQUAL(ask(pool, "SELECT 1").status, 0); /* connected */
         weir_task *query = weir_mariadb_query_new(pool, "SELECT sleep(600)", see, &running);
-        CU_ASSERT_EQUAL(weir_mariadb_set_limit(query, WEIR_MSEC(100)), 0);
+        CU_ASSERT_EQUAL(weir_mariadb_set_limit(query, WEIR_MSEC(300)), 0);
         weir_task_start(query);
         query = weir_mariadb_query_new(pool, "SELECT 1", see, &waiting);
         weir_mariadb_set_limit(query, WEIR_MSEC(10));

@@ -355,13 +355,32 @@ server_make(void)
         return true;
 }
 
-/* A pool of the server. */
+/* A gate at the server: SERVER_WAITS ends when the gate that was shut is opened. */
+#define SERVER_WAITS "SELECT get_lock('gate', 600) + release_lock('gate')"
+
+static inline MYSQL *
+server_shut_gate(void)
+{
+        MYSQL *gate = server_connect("weir", "secret");
+
+        CU_ASSERT_FATAL(gate && mysql_query(gate, "DO get_lock('gate', 600)") == 0);
+        return gate;
+}
+
+static inline void
+server_open_gate(MYSQL *gate)
+{
+        mysql_close(gate);
+}
+
+/* A pool of the server.  However slow the machine is, cancels are not given up. */
 static inline weir_mariadb *
 server_pool(unsigned connections, bool is_tcp)
 {
         struct weir_mariadb_config config = WEIR_MARIADB_CONFIG_DEFAULT;
 
         config.connections = connections;
+        config.clean_limit = WEIR_SEC(60);
         config.name = "test";
         weir_mariadb *pool = weir_mariadb_new(server_url(is_tcp), &config);
         CU_ASSERT_PTR_NOT_NULL_FATAL(pool);

@@ -176,8 +176,8 @@ a_deadline_within_a_query_rolls_back(void)
         empty_table();
         weir_test_begin_real(2);
         weir_mariadb *pool = server_pool(1, false);
-        int status = weir_task_run(
-                weir_timeout_new(weir_mariadb_transaction_new(pool, push_steps, on_end, &plan), WEIR_MSEC(100)));
+        CU_ASSERT_EQUAL(weir_task_run(weir_mariadb_query_new(pool, "SELECT 1", NULL, NULL)), 0);
+        int status = weir_task_run(weir_timeout_new(weir_mariadb_transaction_new(pool, push_steps, on_end, &plan), WEIR_SEC(1)));
         CU_ASSERT_EQUAL(status, -ETIMEDOUT);
         WEIR_TEST_EVENTUALLY(server_stats(pool).idle == 1);
         WEIR_TEST_EVENTUALLY(server_runs("sleep(604)") == 0);
@@ -191,17 +191,22 @@ a_deadline_within_a_query_rolls_back(void)
 static int
 cancel_at_commit(bool should_let_go)
 {
-        struct plan plan = {.queries = {"INSERT INTO accounts VALUES (7, 1)", "SELECT sleep(0.3)"}, .should_keep = true};
+        struct weir_mariadb_config config = WEIR_MARIADB_CONFIG_DEFAULT;
+        struct plan plan = {.queries = {"INSERT INTO accounts VALUES (7, 1)", SERVER_WAITS}, .should_keep = true};
 
         empty_table();
+        MYSQL *gate = server_shut_gate();
         weir_test_begin_real(2);
-        weir_mariadb *pool = server_pool(1, false);
+        config.connections = 1;
+        config.clean_limit = should_let_go ? WEIR_SEC(60) : WEIR_MSEC(200);
+        weir_mariadb *pool = weir_mariadb_new(server_url(false), &config);
         weir_series *series = weir_series_ref(weir_series_new(NULL, NULL));
         weir_series_push(series, weir_mariadb_transaction_new(pool, push_steps, on_end, &plan));
         weir_series_start(series);
-        WEIR_TEST_EVENTUALLY(server_runs("SELECT sleep(0.3)") == 1);
+        WEIR_TEST_EVENTUALLY(server_runs("SELECT get_lock") == 1);
         MYSQL *locker = server_connect("weir", "secret");
         CU_ASSERT_EQUAL(mysql_query(locker, "FLUSH TABLES WITH READ LOCK"), 0);
+        server_open_gate(gate);
         WEIR_TEST_EVENTUALLY(server_runs("COMMIT") == 1);
         weir_series_cancel(series);
         if (should_let_go)

@@ -366,7 +366,8 @@ a_server_is_killed_and_started_under_load(unsigned pipeline)
         CU_ASSERT_EQUAL(load.other, 0);
         if (load.other)
                 printf("status %d\n", load.other_status);
-        CU_ASSERT(load.lost < load.right);
+        struct weir_pq_stats stats = server_stats(load.pool); /* how long the server is away depends on the machine */
+        CU_ASSERT(load.lost <= FLOWS * (stats.refused + stats.lost + 2));
         printf("%u queries, and %u when the server was not there\n", load.right, load.lost);
         weir_pq_unref(load.pool);
         weir_test_end();

@@ -298,7 +298,25 @@ server_make(void)
         return true;
 }
 
-/* A pool of the server.  0 as pipeline is the default. */
+/* A gate at the server: SERVER_WAITS ends when the gate that was shut is opened. */
+#define SERVER_WAITS "SELECT pg_advisory_xact_lock(7)"
+
+static inline PGconn *
+server_shut_gate(void)
+{
+        PGconn *gate = PQconnectdb(server_conninfo(false));
+
+        PQclear(PQexec(gate, "SELECT pg_advisory_lock(7)"));
+        return gate;
+}
+
+static inline void
+server_open_gate(PGconn *gate)
+{
+        PQfinish(gate);
+}
+
+/* A pool of the server.  0 as pipeline is the default.  However slow the machine is, cancels are not given up. */
 static inline weir_pq *
 server_pool(unsigned connections, unsigned pipeline, bool is_tcp)
 {
@@ -306,6 +324,7 @@ server_pool(unsigned connections, unsigned pipeline, bool is_tcp)
 
         config.connections = connections;
         config.pipeline = pipeline;
+        config.clean_limit = WEIR_SEC(60);
         config.name = "test";
         weir_pq *pool = weir_pq_new(server_conninfo(is_tcp), &config);
         CU_ASSERT_PTR_NOT_NULL_FATAL(pool);

@@ -205,31 +205,36 @@ a_deadline_within_a_query_rolls_back(void)
         weir_test_end();
 }
 
-/* COMMIT lasts as long as the trigger sleeps.  Returns whether it is committed. */
+/* COMMIT lasts as long as the gate is shut.  Returns whether it is committed. */
 static int
-cancel_at_commit(const char *seconds)
+cancel_at_commit(bool should_open, const char *rows)
 {
+        struct weir_pq_config config = WEIR_PQ_CONFIG_DEFAULT;
         struct plan plan = {.queries = {"INSERT INTO slow VALUES (1)"}, .should_keep = true};
-        char sql[256];
 
         server_ask("DROP TABLE IF EXISTS slow CASCADE");
         server_ask("CREATE TABLE slow (a int)");
-        snprintf(sql, sizeof sql,
-                 "CREATE OR REPLACE FUNCTION wait() RETURNS trigger LANGUAGE plpgsql AS "
-                 "'BEGIN PERFORM pg_sleep(%s); RETURN NULL; END'",
-                 seconds);
-        server_ask(sql);
+        server_ask("CREATE OR REPLACE FUNCTION wait() RETURNS trigger LANGUAGE plpgsql AS "
+                   "'BEGIN PERFORM pg_advisory_xact_lock(7); RETURN NULL; END'");
         server_ask("CREATE CONSTRAINT TRIGGER waits AFTER INSERT ON slow DEFERRABLE INITIALLY DEFERRED FOR EACH ROW "
                    "EXECUTE FUNCTION wait()");
+        PGconn *gate = server_shut_gate();
         weir_test_begin_real(2);
-        weir_pq *pool = server_pool(1, 1, false);
+        config.connections = config.pipeline = 1;
+        config.clean_limit = should_open ? WEIR_SEC(60) : WEIR_MSEC(200);
+        weir_pq *pool = weir_pq_new(server_conninfo(false), &config);
         weir_series *series = weir_series_ref(weir_series_new(NULL, NULL));
         weir_series_push(series, weir_pq_transaction_new(pool, push_steps, on_end, &plan));
         weir_series_start(series);
         WEIR_TEST_EVENTUALLY(server_ask("SELECT count(*) FROM pg_stat_activity WHERE query = 'COMMIT' AND state = 'active'")[0] ==
                              '1');
         weir_series_cancel(series);
+        if (should_open)
+                server_open_gate(gate);
         WEIR_TEST_EVENTUALLY(plan.ends == 1);
+        CU_ASSERT_STRING_EQUAL(server_ask("SELECT count(*) FROM slow"), rows);
+        if (!should_open)
+                server_open_gate(gate);
         int committed = weir_pq_transaction_committed(plan.kept);
         weir_pq_unref(plan.kept);
         weir_series_unref(series);
@@ -243,15 +248,13 @@ cancel_at_commit(const char *seconds)
 static void
 a_commit_that_was_sent_is_waited_for(void)
 {
-        CU_ASSERT_EQUAL(cancel_at_commit("0.2"), 1);
-        CU_ASSERT_STRING_EQUAL(server_ask("SELECT count(*) FROM slow"), "1");
+        CU_ASSERT_EQUAL(cancel_at_commit(true, "1"), 1);
 }
 
 static void
 but_not_for_ever(void)
 {
-        CU_ASSERT_EQUAL(cancel_at_commit("600"), -EINPROGRESS);
-        CU_ASSERT_STRING_EQUAL(server_ask("SELECT count(*) FROM slow"), "0");
+        CU_ASSERT_EQUAL(cancel_at_commit(false, "0"), -EINPROGRESS);
 }
 
 static void
@@ -472,28 +475,37 @@ its_callback_may_fail_the_transaction(void)
 }
 
 static void
-push_sleep(weir_pq *transaction, weir_series *series, void *context)
+on_inserted(weir_task *query, void *cut)
 {
-        (void)context;
-        weir_series_push(series, weir_pq_query_new(transaction, "INSERT INTO accounts VALUES (6, 60)", NULL, NULL));
+        (void)query;
+        weir_promise_end(cut, 0);
+}
+
+static void
+push_sleep(weir_pq *transaction, weir_series *series, void *cut)
+{
+        weir_series_push(series, weir_pq_query_new(transaction, "INSERT INTO accounts VALUES (6, 60)", on_inserted, cut));
         weir_series_push(series, weir_timer_new(WEIR_SEC(1000), NULL, NULL)); /* the server sees nothing wrong */
 }
 
-/* A series that does not stop at failures. */
+/* A series that does not stop at failures.  The race is over when the INSERT is. */
 static void
-push_with_limit(weir_pq *transaction, weir_series *series, void *context)
+push_cut_one(weir_pq *transaction, weir_series *series, void *context)
 {
         weir_series *careless = weir_series_new(NULL, NULL);
+        weir_task *race = weir_race_new(NULL, NULL), *cut = weir_promise_new(NULL, NULL, NULL);
 
         (void)context;
-        weir_series_push(careless, weir_timeout_new(weir_pq_savepoint_new(transaction, push_sleep, NULL, NULL), WEIR_MSEC(200)));
+        weir_race_add(race, weir_pq_savepoint_new(transaction, push_sleep, NULL, cut));
+        weir_race_add(race, cut);
+        weir_series_push(careless, race);
         weir_series_push(series, weir_module_new(careless, NULL, NULL));
 }
 
 static void
 one_that_is_cut_off_is_never_committed(void)
 {
-        CU_ASSERT_EQUAL(run_steps(push_with_limit, 0), -ENOTRECOVERABLE);
+        CU_ASSERT_EQUAL(run_steps(push_cut_one, 0), -ENOTRECOVERABLE);
         CU_ASSERT_STRING_EQUAL(count_of_rows(), "0");
 }
 
