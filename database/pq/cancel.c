@@ -170,7 +170,7 @@ weir__pq_link_abandon(struct weir__pq_link *link, struct weir__pq_query *query)
         if (link->state == WEIR__PQ_READY && has_query(link, query) && is_alone(link)) {
                 link->requests = 0;
                 weir__pq_link_set_limit(link, link->pool->config.clean_limit);
-                if (!weir__pq_stream_abandon(link))
+                if (!weir__pq_stream_abandon(link, &after))
                         weir__pq_link_ask_to_cancel(link, &after);
                 if (link->state == WEIR__PQ_READY) /* all of the results may be in libpq's memory already */
                         weir__pq_link_go_on(link, &after);

@@ -429,7 +429,9 @@ weir__pq_link_work(struct weir__pq_link *link, struct weir__pq_after *after)
                 return;
         const struct former former = former_of(link->connection);
         if (link->copy == WEIR__PQ_COPY_IN)
-                weir__pq_stream_look(link);
+                weir__pq_stream_look(link, after);
+        if (link->state != WEIR__PQ_READY)
+                return;
         bool is_there = consume(link->connection);
         weir__pq_stream_go_on(link, after);
         weir__pq_link_receive(link, after);

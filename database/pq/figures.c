@@ -13,10 +13,29 @@
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static weir_pq *newest;
+static bool is_child;
+
+/* A child has none of its parent's pools, and may have the lock of a thread that it has not. */
+static void
+on_fork(void)
+{
+        pthread_mutex_init(&lock, NULL);
+        newest = NULL;
+        is_child = true;
+}
+
+static void
+watch_forks(void)
+{
+        pthread_atfork(NULL, NULL, on_fork);
+}
 
 void
 weir__pq_enlist(weir_pq *pool)
 {
+        static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+        pthread_once(&once, watch_forks);
         pthread_mutex_lock(&lock);
         pool->older = newest;
         if (newest)
@@ -116,10 +135,12 @@ print_value(FILE *text, const struct weir_pq_stats *stats, const struct figure *
                 fprintf(text, " %llu\n", (unsigned long long)*(const uint64_t *)at);
 }
 
-static void
+/* Returns whether there is something to write. */
+static bool
 print_all(FILE *text)
 {
         pthread_mutex_lock(&lock);
+        bool is_there = newest || !is_child;
         for (size_t i = 0; i < sizeof figures / sizeof *figures; i++) {
                 fprintf(text, "# HELP weir_pq_%s %s\n# TYPE weir_pq_%s %s\n", figures[i].name, figures[i].help, figures[i].name,
                         figures[i].type);
@@ -133,6 +154,7 @@ print_all(FILE *text)
                 }
         }
         pthread_mutex_unlock(&lock);
+        return is_there;
 }
 
 static int
@@ -160,10 +182,9 @@ weir_pq_metrics_write(int fd)
 
         if (!text)
                 return -ENOMEM;
-        print_all(text);
-        bool is_lost = ferror(text) != 0;
+        bool is_there = print_all(text), is_lost = ferror(text) != 0;
         is_lost |= fclose(text) != 0;
-        int failed = is_lost ? -ENOMEM : write_all(fd, data, size);
+        int failed = is_lost ? -ENOMEM : !is_there ? -ECHILD : write_all(fd, data, size);
         free(data);
         return failed;
 }

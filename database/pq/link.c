@@ -99,7 +99,7 @@ weir__pq_link_set_limit(struct weir__pq_link *link, weir_nsec limit)
                 return;
         link->has_limit = is_set;
         pthread_mutex_lock(&pool->lock);
-        link->deadline = is_set ? weir_now() + limit : WEIR_FOREVER;
+        link->deadline = is_set ? weir__pq_later(weir_now(), limit) : WEIR_FOREVER;
         link->has_pipeline = !is_set && pool->config.pipeline > 1;
         weir__pq_look_at(pool, link->deadline);
         pthread_mutex_unlock(&pool->lock);

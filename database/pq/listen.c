@@ -8,6 +8,8 @@
  *                 |--the link breaks-------'-------------------------------------'
  *                 '--the link breaks--REFUSED <--the server has not executed it: the log says why
  *
+ * A LISTEN has its answer before the listener is asked again: that of a link which is lost would be taken for one of the next.
+ *
  * Threads: any.
  * Locks:   the pool's guards the listeners.  Events are sent under it, so none comes after weir_pq_unlisten. */
 #include "database/pq/pq.h"
@@ -37,6 +39,7 @@ struct weir_pq_listener {
         /* Guarded by the pool's lock. */
         struct weir_pq_listener *next;
         enum state state;
+        bool is_asked;   /* the callback of a LISTEN is to come */
         bool is_over;    /* not in the list any more */
         bool has_missed; /* something may be missing before the next event */
 };
@@ -170,13 +173,19 @@ on_listening(weir_task *query, void *context)
         bool is_refused = *weir_pq_sqlstate(query) && weir_task_status(query) != -ECONNRESET; /* by a server that goes on */
 
         pthread_mutex_lock(&pool->lock);
+        listener->is_asked = false;
+        bool is_lost = listener->state == STATE_NEW; /* it was asked for by a link that is not there any more */
         if (!listener->is_over && listener->state == STATE_ASKED) {
                 listener->state = weir_task_status(query) == 0 ? STATE_ACTIVE : is_refused ? STATE_REFUSED : STATE_NEW;
                 if (listener->state == STATE_ACTIVE)
                         tell(listener, NULL, 0);
+                else if (listener->state == STATE_NEW)
+                        weir__pq_look_at(pool, weir_now() + LAST_PAUSE);
         }
         is_refused = listener->state == STATE_REFUSED && !listener->is_over;
         pthread_mutex_unlock(&pool->lock);
+        if (is_lost)
+                weir__pq_hub_step(pool);
         if (is_refused)
                 weir_log_write(WEIR_LOG_WARNING, "pool %s: nobody listens to \"%s\" until the connection is made anew: %s",
                                pool->name, listener->name, weir_pq_problem(query));
@@ -201,8 +210,8 @@ on_unlistened(weir_task *query, void *context)
         weir__pq_hub_step(pool);
 }
 
-/* Gives up a reference to the listener. */
-static void
+/* Gives up a reference to the listener.  0, or a negative errno: `done` is not called. */
+static int
 start_query(weir_pq *hub, const char *verb, weir_task_fn *done, struct weir_pq_listener *listener)
 {
         char *sql = statement_of(verb, listener->name);
@@ -213,7 +222,26 @@ start_query(weir_pq *hub, const char *verb, weir_task_fn *done, struct weir_pq_l
                 weir_task_on_free(query, unref_listener);
         else
                 unref_listener(listener);
-        weir_task_start(query);
+        return weir_task_start(query);
+}
+
+/* Asks the server to listen.  If there is no memory for that, later.  Gives up a reference to the listener.  No lock is held. */
+static int
+ask(weir_pq *hub, struct weir_pq_listener *listener)
+{
+        weir_pq *pool = listener->pool;
+
+        atomic_fetch_add_explicit(&listener->references, 1, memory_order_relaxed);
+        int failed = start_query(hub, "LISTEN", on_listening, listener);
+        if (failed) {
+                pthread_mutex_lock(&pool->lock);
+                listener->is_asked = false;
+                listener->state = STATE_NEW;
+                weir__pq_look_at(pool, weir_now() + LAST_PAUSE);
+                pthread_mutex_unlock(&pool->lock);
+        }
+        unref_listener(listener);
+        return failed;
 }
 
 /* The next one that has to listen, ASKED from now on and with a reference; NULL: there is none.  Under the pool's lock. */
@@ -222,11 +250,12 @@ ask_next(weir_pq *pool)
 {
         struct weir_pq_listener *at = pool->hub && pool->hub->leased ? pool->listeners : NULL;
 
-        while (at && at->state != STATE_NEW)
+        while (at && (at->state != STATE_NEW || at->is_asked))
                 at = at->next;
         if (!at)
                 return NULL;
         at->state = STATE_ASKED;
+        at->is_asked = true;
         atomic_fetch_add_explicit(&at->references, 1, memory_order_relaxed);
         return at;
 }
@@ -269,8 +298,8 @@ weir__pq_hub_step(weir_pq *pool)
                         weir__pq_connect(link);
                         weir__pq_link_unref(link);
                 }
-                if (listener)
-                        start_query(hub, "LISTEN", on_listening, listener);
+                if (listener && ask(hub, listener) != 0)
+                        listener = NULL;
                 weir__pq_unref_user(hub);
         } while (listener);
 }

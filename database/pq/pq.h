@@ -431,13 +431,13 @@ void weir__pq_stream_row(struct weir__pq_link *link, PGresult *result, struct we
 void weir__pq_stream_begin(struct weir__pq_link *link, ExecStatusType what, struct weir__pq_after *after);
 
 /* Before input is read: has the server refused what was sent? */
-void weir__pq_stream_look(struct weir__pq_link *link);
+void weir__pq_stream_look(struct weir__pq_link *link, struct weir__pq_after *after);
 
 /* Goes on with it, as far as that is possible now. */
 void weir__pq_stream_go_on(struct weir__pq_link *link, struct weir__pq_after *after);
 
-/* Nobody waits for the first query any more.  Returns whether the server has been told. */
-bool weir__pq_stream_abandon(struct weir__pq_link *link);
+/* Nobody waits for the first query any more.  Returns whether the server has been told, or the link has failed. */
+bool weir__pq_stream_abandon(struct weir__pq_link *link, struct weir__pq_after *after);
 
 /* Ends a pause, if there is one. */
 void weir__pq_stream_wake(struct weir__pq_link *link);

@@ -249,11 +249,15 @@ take_data(struct weir__pq_link *link, struct weir__pq_after *after)
 
 /* -- in -- */
 
+/* Without memory for it the link is of no use any more: the server waits for the end of its input. */
 static void
-end_input(struct weir__pq_link *link, const char *problem)
+end_input(struct weir__pq_link *link, const char *problem, struct weir__pq_after *after)
 {
         if (PQputCopyEnd(link->connection, problem) == 1)
                 link->copy = WEIR__PQ_NO_COPY;
+        else
+                weir__pq_link_fail(link, PQstatus(link->connection) == CONNECTION_BAD ? -ECONNRESET : -ENOMEM,
+                                   PQerrorMessage(link->connection), after);
 }
 
 static void
@@ -268,14 +272,14 @@ put(struct weir__pq_link *link, weir_pq_row *row)
 
 /* libpq does not look before the end of the input whether there is an error.  With TLS it is not to be seen here either. */
 void
-weir__pq_stream_look(struct weir__pq_link *link)
+weir__pq_stream_look(struct weir__pq_link *link, struct weir__pq_after *after)
 {
         char type;
 
         if (PQsslInUse(link->connection) || recv(link->watched, &type, 1, MSG_PEEK | MSG_DONTWAIT) != 1 || type != 'E')
                 return;
         weir__pq_stream_wake(link);
-        end_input(link, NULL);
+        end_input(link, NULL, after);
 }
 
 static void
@@ -287,7 +291,7 @@ feed(struct weir__pq_link *link, struct weir__pq_after *after)
 
         while (link->copy == WEIR__PQ_COPY_IN && link->state == WEIR__PQ_READY && !link->pause) {
                 if (is_dropped(link)) {
-                        end_input(link, "cancelled");
+                        end_input(link, "cancelled", after);
                         return;
                 }
                 if (PQflush(link->connection) != 0)
@@ -299,7 +303,7 @@ feed(struct weir__pq_link *link, struct weir__pq_after *after)
                         put(link, row);
                         weir_pq_row_free(row);
                 } else {
-                        end_input(link, NULL);
+                        end_input(link, NULL, after);
                 }
         }
 }
@@ -333,12 +337,12 @@ weir__pq_stream_begin(struct weir__pq_link *link, ExecStatusType what, struct we
 }
 
 bool
-weir__pq_stream_abandon(struct weir__pq_link *link)
+weir__pq_stream_abandon(struct weir__pq_link *link, struct weir__pq_after *after)
 {
         bool is_input = link->copy == WEIR__PQ_COPY_IN;
 
         weir__pq_stream_wake(link);
         if (is_input)
-                end_input(link, "cancelled");
+                end_input(link, "cancelled", after);
         return is_input;
 }

@@ -1,0 +1,225 @@
+/* test/addon/pq_corners_test.c: what hardly ever happens: an answer that comes too late, an end of COPY that libpq does not take, a
+ * limit without end, figures in a child of fork.
+ *
+ * The linker puts the functions below in front of those of libpq and of the library (test/CMakeLists.txt). */
+#include "test/addon/pq_fake.h"
+
+#include <weir/promise.h>
+
+int __real_PQputCopyEnd(PGconn *connection, const char *problem);
+int __wrap_PQputCopyEnd(PGconn *connection, const char *problem);
+const char *__real_weir_pq_sqlstate(const weir_task *query);
+const char *__wrap_weir_pq_sqlstate(const weir_task *query);
+
+/* -- an answer that comes too late -- */
+
+static _Atomic unsigned greeted;                   /* connections */
+static _Atomic bool should_wait, waits, may_go_on; /* of the callback that sees the loss */
+
+/* The first thing that the library asks for in the callback of LISTEN. */
+const char *
+__wrap_weir_pq_sqlstate(const weir_task *query)
+{
+        if (weir_task_status(query) != 0 && atomic_exchange(&should_wait, false)) {
+                CU_ASSERT_EQUAL(weir_blocking_begin(), 0); /* others go on with what waits behind it */
+                waits = true;
+                WEIR_TEST_EVENTUALLY(may_go_on);
+                weir_blocking_end();
+        }
+        return __real_weir_pq_sqlstate(query);
+}
+
+static void
+await_message(int fd)
+{
+        struct pollfd wait = {.fd = fd, .events = POLLIN};
+
+        (void)poll(&wait, 1, -1);
+}
+
+/* The first connection is lost when LISTEN has come, and the callback of that goes on when the second one has got a LISTEN. */
+static void
+lose_the_first(int fd)
+{
+        static const char listening[] = "1\0\0\0\x04"
+                                        "2\0\0\0\x04"
+                                        "n\0\0\0\x04"
+                                        "C\0\0\0\x0bLISTEN\0Z\0\0\0\x05I";
+        char bytes[512];
+
+        if (!fake_greet(fd))
+                return;
+        unsigned number = ++greeted;
+        if (number == 1) {
+                await_message(fd);
+                return;
+        }
+        if (number == 2) {
+                await_message(fd);
+                weir_test_sleep(WEIR_MSEC(50)); /* both are to be asked for by then */
+                may_go_on = true;
+                weir_test_sleep(WEIR_MSEC(50));
+        }
+        while (recv(fd, bytes, sizeof bytes, 0) > 0)
+                fake_send(fd, listening, sizeof listening - 1);
+}
+
+static void
+an_answer_of_a_lost_connection_is_not_taken_for_one_of_the_next(void)
+{
+        struct weir_pq_config config = WEIR_PQ_CONFIG_DEFAULT;
+        struct fake fake;
+        void *event = NULL;
+
+        greeted = 0;
+        should_wait = true;
+        waits = may_go_on = false;
+        weir_test_begin_real(2);
+        weir_log_set(NULL, NULL);
+        fake_begin(&fake, lose_the_first);
+        config.connect_limit = WEIR_SEC(3600); /* at a limit the pool would ask again */
+        weir_pq *pool = weir_pq_new(fake.conninfo, &config);
+        weir_channel *events = weir_pq_events_new(10), *others = weir_pq_events_new(10);
+        weir_pq_listener *listener = weir_pq_listen(pool, "orders", events);
+        WEIR_TEST_EVENTUALLY(waits);
+        weir_pq_listener *other = weir_pq_listen(pool, "others", others); /* it makes the second connection */
+        WEIR_TEST_EVENTUALLY(weir_channel_poll(events, &event) == 0);
+        CU_ASSERT(event && !weir_pq_event_payload(event));
+        weir_pq_event_free(event);
+        weir_pq_unlisten(listener);
+        weir_pq_unlisten(other);
+        weir_channel_unref(events);
+        weir_channel_unref(others);
+        weir_pq_unref(pool);
+        fake_end(&fake);
+        weir_test_end();
+}
+
+/* -- an end of COPY that libpq does not take -- */
+
+static _Atomic unsigned refusals; /* that are still to come */
+
+int
+__wrap_PQputCopyEnd(PGconn *connection, const char *problem)
+{
+        if (refusals > 0) {
+                refusals--;
+                return -1;
+        }
+        return __real_PQputCopyEnd(connection, problem);
+}
+
+static void
+a_copy_whose_end_is_refused_fails(void)
+{
+        weir_test_begin_real(2);
+        weir_log_set(NULL, NULL);
+        weir_pq *pool = server_pool(1, 0, false);
+        server_ask("CREATE TABLE copied (word text)");
+        for (int i = 0; i < 3; i++) {
+                weir_channel *input = weir_pq_rows_new(10);
+                weir_task *copy = weir_pq_query_new(pool, "COPY copied FROM STDIN", NULL, NULL);
+
+                refusals = i < 2 ? 1000000 : 0;
+                weir_channel_post(input, weir_pq_row_new("tea\n", 4));
+                if (i != 1)
+                        weir_channel_close(input);
+                weir_pq_set_input(copy, input);
+                if (i == 1)
+                        weir_pq_set_limit(copy, WEIR_MSEC(100));
+                CU_ASSERT_EQUAL(weir_task_run(copy), i == 0 ? -ENOMEM : i == 1 ? -ETIMEDOUT : 0);
+                weir_channel_unref(input);
+        }
+        CU_ASSERT_STRING_EQUAL(server_ask("SELECT count(*) FROM copied"), "1");
+        CU_ASSERT_EQUAL(server_stats(pool).lost, 2);
+        weir_pq_unref(pool);
+        weir_test_end();
+}
+
+/* -- limits without end -- */
+
+/* It goes on until it was cancelled for the fourth time. */
+static const char stubborn[] = "DO $$ BEGIN FOR i IN 1..3 LOOP BEGIN PERFORM pg_sleep(60); EXCEPTION WHEN query_canceled THEN "
+                               "NULL; END; END LOOP; PERFORM pg_sleep(60); END $$";
+
+static void
+a_limit_may_be_nearly_for_ever(void)
+{
+        struct weir_pq_config config = WEIR_PQ_CONFIG_DEFAULT;
+
+        weir_test_begin_real(2);
+        config.connections = 1;
+        config.connect_limit = config.limit = config.idle_limit = config.age_limit = WEIR_FOREVER - 1;
+        config.clean_limit = config.check_after = WEIR_FOREVER - 1;
+        weir_pq *pool = weir_pq_new(server_conninfo(false), &config);
+        CU_ASSERT_EQUAL(weir_task_run(weir_timeout_new(weir_pq_query_new(pool, stubborn, NULL, NULL), WEIR_MSEC(30))),
+                        -ETIMEDOUT);
+        weir_task *late = weir_pq_query_new(pool, "SELECT 1", NULL, NULL); /* the pool looks at its limits meanwhile */
+        weir_pq_set_limit(late, WEIR_MSEC(30));
+        CU_ASSERT_EQUAL(weir_task_run(late), -ETIMEDOUT);
+        CU_ASSERT_EQUAL(weir_task_run(weir_pq_query_new(pool, "SELECT 1", NULL, NULL)), 0);
+        CU_ASSERT_EQUAL(server_stats(pool).lost, 0);
+        CU_ASSERT_EQUAL(server_stats(pool).connects, 1);
+        weir_pq_unref(pool);
+        weir_test_end();
+}
+
+/* -- figures in a child of fork -- */
+
+static _Atomic bool should_write;
+
+static void *
+write_figures(void *context)
+{
+        int null = open("/dev/null", O_WRONLY | O_CLOEXEC);
+
+        (void)context;
+        while (should_write)
+                weir_pq_metrics_write(null);
+        close(null);
+        return NULL;
+}
+
+/* A thread of the parent may be within the list of pools at that time. */
+static void
+a_child_has_no_figures_of_its_parent(void)
+{
+        pthread_t writer;
+        int status;
+
+        weir_test_begin_real(1);
+        weir_pq *pool = server_pool(1, 0, false);
+        should_write = true;
+        pthread_create(&writer, NULL, write_figures, NULL);
+        for (int i = 0; i < 50; i++) {
+                pid_t child = fork();
+                if (child == 0) {
+                        weir_test_leaks_do_not_count = 1;
+                        alarm(20);
+                        int refused = weir_pq_metrics_write(STDOUT_FILENO);
+                        weir_pq *own = weir_pq_new("host=127.0.0.1", NULL);
+                        _exit(refused == -ECHILD && own && weir_pq_metrics_write(open("/dev/null", O_WRONLY | O_CLOEXEC)) == 0
+                                      ? 0
+                                      : 1);
+                }
+                CU_ASSERT_FATAL(waitpid(child, &status, 0) == child);
+                CU_ASSERT(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+        }
+        should_write = false;
+        pthread_join(writer, NULL);
+        weir_pq_unref(pool);
+        weir_test_end();
+}
+
+int
+main(void)
+{
+        static const struct weir_test tests[] = {
+                WEIR_TEST(an_answer_of_a_lost_connection_is_not_taken_for_one_of_the_next),
+                WEIR_TEST(a_copy_whose_end_is_refused_fails),
+                WEIR_TEST(a_limit_may_be_nearly_for_ever),
+                WEIR_TEST(a_child_has_no_figures_of_its_parent),
+        };
+
+        return server_main("pq_corners", tests, sizeof tests / sizeof *tests);
+}
