@@ -1,4 +1,4 @@
-/* test/addon/pq_corners_test.c: what hardly ever happens: an answer that comes too late, an end of COPY that libpq does not take, a
+/* test/addon/pq_corners_test.c: what hardly ever happens: an answer too late, an end of COPY that libpq does not take, a
  * limit without end, figures in a child of fork.
  *
  * The linker puts the functions below in front of those of libpq and of the library (test/CMakeLists.txt). */
