@@ -89,10 +89,29 @@ on_authorize(void *context, int action, const char *first, const char *second, c
                                                      : action != SQLITE_TRANSACTION;
 
         (void)first, (void)third, (void)fourth;
-        if (connection->is_own || connection->is_vacuum || is_allowed)
+        if (connection->is_own || connection->is_alone || is_allowed)
                 return SQLITE_OK;
         connection->was_refused = true;
         return SQLITE_DENY;
+}
+
+/* Whether to refuse a commit.  A function that goes on behind a rollback is in no transaction any more: what it wrote then would
+ * be committed alone, although it fails. */
+static int
+on_commit(void *context)
+{
+        const weir_sqlite_connection *connection = context;
+
+        return !connection->is_own && !connection->is_alone;
+}
+
+/* SQLite has rolled the transaction back: not to a savepoint, but all of it. */
+static void
+on_rollback(void *context)
+{
+        weir_sqlite_connection *connection = context;
+
+        connection->is_undone |= !connection->is_own;
 }
 
 /* -- opening -- */
@@ -145,6 +164,8 @@ open_handle(weir_sqlite_connection *connection)
         sqlite3_extended_result_codes(connection->handle, 1);
         sqlite3_busy_handler(connection->handle, on_busy, connection);
         sqlite3_progress_handler(connection->handle, STEPS_BETWEEN_LOOKS, on_progress, connection);
+        sqlite3_commit_hook(connection->handle, on_commit, connection);
+        sqlite3_rollback_hook(connection->handle, on_rollback, connection);
         code = set_up(connection);
         if (!code)
                 code = sqlite3_set_authorizer(connection->handle, on_authorize, connection);

@@ -492,8 +492,6 @@ weir_sqlite_open(const char *path, const struct weir_sqlite_config *config)
                 pthread_mutex_init(&db->opening, NULL);
                 db->references = 1;
                 failed = take_config(db, path, config);
-                if (failed && db->config.name && config && db->config.name == config->name)
-                        db->config.name = NULL; /* not its own */
                 if (failed)
                         free_memory(db);
         } else {

@@ -154,8 +154,10 @@ on_limit(weir_task *timer, void *promise)
         if (weir_task_status(timer) == 0) {
                 bool waited = weir__sqlite_withdraw(request, -ETIMEDOUT);
 
-                if ((waited || request->kind == WEIR__SQLITE_QUERY) && weir_promise_end(promise, -ETIMEDOUT) == 0)
-                        count_end(request, -ETIMEDOUT, 0);
+                if ((waited || request->kind == WEIR__SQLITE_QUERY) && weir_promise_hold(promise) == 0) {
+                        count_end(request, -ETIMEDOUT, 0); /* before the callback may look */
+                        weir_promise_end(promise, -ETIMEDOUT);
+                }
                 if (waited)
                         weir_promise_unref(promise);
         }

@@ -182,7 +182,8 @@ struct weir_sqlite_connection {
         bool is_own;                          /* the library's: it may begin and end transactions */
         weir_nsec began;                      /* of the request, or a little later; 0: not known */
         bool is_long;                         /* it has run for so long that another thread of the executor was asked for */
-        bool is_vacuum;                       /* SQLite may begin and end transactions for it */
+        bool is_alone;                        /* a statement without a transaction: SQLite begins and commits its own */
+        bool is_undone;                       /* SQLite has rolled the transaction of the group back */
         bool was_refused;                     /* the authorizer has refused a statement that begins or ends a transaction */
         weir_nsec busy_since;                 /* the first refusal of a lock for this call; 0: none */
 };
@@ -221,7 +222,6 @@ struct weir_sqlite {
         struct weir__sqlite_list writes, reads, closes;
         bool is_writing;  /* a function on the executor takes writes, or will */
         unsigned reading; /* functions that take reads, or will */
-        unsigned readers; /* connections that read, free or not */
         bool is_closing;  /* no more requests */
         bool is_closed;   /* there are no connections any more */
         bool has_closer;  /* a function on the executor closes them, or will */
@@ -254,9 +254,11 @@ void weir__sqlite_put_back(weir_sqlite *db, struct weir__sqlite_request *request
 /* Ends all that wait in that list since before then. */
 void weir__sqlite_end_waiting(weir_sqlite *db, struct weir__sqlite_list *list, weir_nsec before, int status);
 
-/* Functions on the executor: run some of what waits.  Whether a connection can be had. */
+/* Functions on the executor: run some of what waits. */
 void weir__sqlite_write_some(weir_sqlite *db);
 void weir__sqlite_read_some(weir_sqlite *db);
+
+/* The connection that writes, which is opened if it is not there.  NULL: *status says why, and `request` has the text. */
 weir_sqlite_connection *weir__sqlite_writer(weir_sqlite *db, struct weir__sqlite_request *request, int *status);
 
 /* The database is listed among all of them. */

@@ -108,14 +108,23 @@ weir__sqlite_run_statement(weir_sqlite_connection *connection, struct weir__sqli
                 return status;
         sqlite3_int64 before = sqlite3_total_changes64(connection->handle);
         sqlite3_set_last_insert_rowid(connection->handle, 0);
-        connection->is_vacuum = request->kind == WEIR__SQLITE_ALONE;
+        connection->is_alone = request->kind == WEIR__SQLITE_ALONE;
         status = step(connection, request, statement);
-        connection->is_vacuum = false;
+        connection->is_alone = false;
         if (!status && sqlite3_total_changes64(connection->handle) != before) {
                 request->result->changes = sqlite3_changes64(connection->handle);
                 request->result->inserted = sqlite3_last_insert_rowid(connection->handle);
         }
         return status;
+}
+
+/* Statements of the function's own would keep a transaction open, or the state that they read. */
+static void
+stop_statements(sqlite3 *handle)
+{
+        for (sqlite3_stmt *one = NULL; (one = sqlite3_next_stmt(handle, one));)
+                if (sqlite3_stmt_busy(one))
+                        sqlite3_reset(one);
 }
 
 int
@@ -125,9 +134,12 @@ weir__sqlite_call(weir_sqlite_connection *connection, struct weir__sqlite_reques
         int status = request->function(connection, weir_task_context(request->promise));
         int cause = weir__sqlite_cause(request);
 
-        if (cause || status <= 0)
-                return cause ? cause : status;
-        return weir__sqlite_status_of_call(connection, request, status);
+        if (cause)
+                status = cause;
+        else if (status > 0) /* before other calls replace what SQLite has to say */
+                status = weir__sqlite_status_of_call(connection, request, status);
+        stop_statements(connection->handle);
+        return status;
 }
 
 /* -- for the function -- */

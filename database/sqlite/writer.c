@@ -25,10 +25,11 @@ struct group {
         weir_nsec since;
 };
 
+/* A function may have begun a transaction of its own behind that, by a savepoint. */
 static bool
 is_rolled_back(const struct group *group)
 {
-        return group->is_open && sqlite3_get_autocommit(group->connection->handle);
+        return group->is_open && (group->connection->is_undone || sqlite3_get_autocommit(group->connection->handle));
 }
 
 static void
@@ -65,6 +66,7 @@ begin(struct group *group, struct weir__sqlite_request *request)
         if (!code)
                 code = weir__sqlite_run_own(connection, WEIR__SQLITE_BEGIN_WRITE);
         connection->request = NULL;
+        connection->is_undone = false;
         group->is_open = !code;
         group->count = 0;
         group->since = began;
@@ -111,11 +113,17 @@ run(struct group *group, struct weir__sqlite_request *request)
         if (!status)
                 status = weir__sqlite_hold(request);
         if (is_rolled_back(group))
-                return status ? status : -EIO;
+                return status ? status
+                              : weir__sqlite_fail(request, NULL, SQLITE_ABORT_ROLLBACK,
+                                                  "SQLite has rolled back, and the function went on");
         if (status)
                 weir__sqlite_run_own(connection, WEIR__SQLITE_UNDO);
         code = weir__sqlite_run_own(connection, WEIR__SQLITE_RELEASE);
-        return status || !code ? status : weir__sqlite_fail(request, connection->handle, code, NULL);
+        if (code && !status) {
+                status = weir__sqlite_fail(request, connection->handle, code, NULL);
+                weir__sqlite_run_own(connection, WEIR__SQLITE_UNDO);
+        }
+        return status;
 }
 
 /* SQLite has rolled the transaction back with a write.  What has failed in the system fails for all. */
@@ -124,6 +132,8 @@ begin_again(struct group *group, const struct weir__sqlite_request *request, int
 {
         atomic_fetch_add(&group->db->rollbacks, 1);
         group->is_open = false;
+        if (!sqlite3_get_autocommit(group->connection->handle))
+                weir__sqlite_run_own(group->connection, WEIR__SQLITE_ROLLBACK);
         if (status == -ENOSPC || status == -EIO || status == -ENOMEM || status == -EUCLEAN) {
                 int code = request->result ? request->result->code : 0;
                 end_all(&group->done, status, NULL, code, code ? sqlite3_errstr(code) : NULL);

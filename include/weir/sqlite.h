@@ -251,7 +251,13 @@ WEIR_API int weir_sqlite_code(const weir_task *task);
  *
  * A function that writes may be called more than once: if another write of its transaction is interrupted,
  * SQLite undoes the whole transaction, and those that were run before are run again.  So it changes nothing
- * but the database and its context. */
+ * but the database and its context.
+ *
+ * If SQLite undoes the transaction while a function runs, as by INSERT OR ROLLBACK, the function should return.
+ * What it writes after that is not kept: its commit is refused (SQLITE_CONSTRAINT_COMMITHOOK).  If it returns 0
+ * all the same, the task ends with -EINVAL, and weir_sqlite_code is SQLITE_ABORT_ROLLBACK.
+ *
+ * Statements that the function has prepared by sqlite3_prepare_v2 are reset when it returns. */
 typedef int weir_sqlite_fn(weir_sqlite_connection *connection, void *context);
 
 /* Makes a task that calls `function` with the context and a connection, on a thread of the executor.
@@ -273,8 +279,8 @@ typedef int weir_sqlite_fn(weir_sqlite_connection *connection, void *context);
 WEIR_API weir_task *weir_sqlite_write_new(weir_sqlite *db, weir_sqlite_fn *function, weir_task_fn *done, void *context);
 WEIR_API weir_task *weir_sqlite_read_new(weir_sqlite *db, weir_sqlite_fn *function, weir_task_fn *done, void *context);
 
-/* SQLite's handle of the connection.  The progress handler, the busy handler and the authorizer of the
- * handle are the library's.
+/* SQLite's handle of the connection.  The progress handler, the busy handler, the authorizer, and the hooks
+ * of commits and rollbacks of the handle are the library's.
  *
  * Owner:   borrowed until the function returns.
  * Threads: inside the function. */

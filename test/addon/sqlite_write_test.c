@@ -52,6 +52,20 @@ keep_status(weir_task *task, void *context)
         *(_Atomic int *)context = weir_task_status(task);
 }
 
+static struct {
+        int status, code;
+        char problem[300];
+} outcome;
+
+static void
+keep_outcome(weir_task *task, void *context)
+{
+        (void)context;
+        outcome.status = weir_task_status(task);
+        outcome.code = weir_sqlite_code(task);
+        snprintf(outcome.problem, sizeof outcome.problem, "%s", weir_sqlite_problem(task));
+}
+
 static weir_task *
 insert_new(int64_t number, _Atomic int *status)
 {
@@ -156,6 +170,54 @@ a_rollback_by_a_statement_leaves_the_others(void)
         CU_ASSERT_EQUAL(has(10) + has(11), 2);
         CU_ASSERT_EQUAL(has(12) + has(13), 0);
         sqlite_end(db);
+}
+
+/* Steps of a function, of which some are refused.  It does not say so. */
+static int
+go_on_regardless(weir_sqlite_connection *connection, void *context)
+{
+        for (const char *const *sql = context; *sql; sql++)
+                weir_sqlite_run(connection, *sql);
+        return 0;
+}
+
+/* SQLite rolls the transaction back, and the function goes on: in no transaction, or in one of its own. */
+static void
+what_a_function_writes_behind_a_rollback_is_refused(void)
+{
+        static const char *const plain[] = {"INSERT OR ROLLBACK INTO t VALUES (1)", "INSERT INTO t VALUES (20)", NULL};
+        static const char *const released[] = {"INSERT OR ROLLBACK INTO t VALUES (1)", "SAVEPOINT item",
+                                               "INSERT INTO t VALUES (20)", "RELEASE item", NULL};
+        static const char *const left_open[] = {"INSERT OR ROLLBACK INTO t VALUES (1)", "SAVEPOINT item",
+                                                "INSERT INTO t VALUES (20)", NULL};
+        static const char *const *const functions[] = {plain, released, left_open};
+
+        for (unsigned i = 0; i < sizeof functions / sizeof *functions; i++) {
+                struct weir_sqlite_config config = WEIR_SQLITE_CONFIG_DEFAULT;
+                _Atomic int statuses[3];
+                struct gate gate;
+
+                config.group_limit = WEIR_FOREVER;
+                db = sqlite_begin(&config);
+                sqlite_exec(db, "CREATE TABLE t(a INTEGER PRIMARY KEY)");
+                sqlite_exec(db, "INSERT INTO t VALUES (1)");
+                weir_waitgroup *group = weir_waitgroup_new();
+                close_gate(&gate, group);
+                weir_task_start_waited(insert_new(10, &statuses[0]), group);
+                weir_task *write = weir_sqlite_write_new(db, go_on_regardless, keep_outcome, (void *)(uintptr_t)functions[i]);
+                weir_task_start_waited(write, group);
+                weir_task_start_waited(insert_new(11, &statuses[2]), group);
+                gate.is_open = true;
+                end_all(group);
+                CU_ASSERT_EQUAL(statuses[0], 0);
+                CU_ASSERT_EQUAL(outcome.status, -EINVAL);
+                CU_ASSERT_EQUAL(outcome.code, SQLITE_ABORT_ROLLBACK);
+                CU_ASSERT_STRING_EQUAL(outcome.problem, "test.db: SQLite has rolled back, and the function went on");
+                CU_ASSERT_EQUAL(statuses[2], 0);
+                CU_ASSERT_EQUAL(has(10) + has(11), 2);
+                CU_ASSERT_EQUAL(has(20), 0);
+                sqlite_end(db);
+        }
 }
 
 static int
@@ -339,6 +401,54 @@ a_function_that_reads_sees_one_state(void)
         sqlite_end(db);
 }
 
+static sqlite3_stmt *left;
+
+static int
+leave_under_way(weir_sqlite_connection *connection, void *sql)
+{
+        CU_ASSERT_EQUAL(sqlite3_prepare_v2(weir_sqlite_handle(connection), sql, -1, &left, NULL), SQLITE_OK);
+        return sqlite3_step(left);
+}
+
+static int
+finalize_it(weir_sqlite_connection *connection, void *context)
+{
+        (void)connection, (void)context;
+        return sqlite3_finalize(left);
+}
+
+/* A statement of a function's own keeps neither a transaction open nor the state that it has read. */
+static void
+a_function_leaves_no_statement_under_way(void)
+{
+        static char insert[] = "INSERT INTO t VALUES (30), (31) RETURNING a", count[] = "SELECT a FROM t";
+        struct weir_sqlite_config config = WEIR_SQLITE_CONFIG_DEFAULT;
+        _Atomic int statuses[3] = {1, 1, 1};
+        struct gate gate;
+
+        config.group_limit = WEIR_FOREVER;
+        config.readers = 1;
+        db = sqlite_begin(&config);
+        sqlite_exec(db, "CREATE TABLE t(a INTEGER PRIMARY KEY)");
+        weir_waitgroup *group = weir_waitgroup_new();
+        close_gate(&gate, group);
+        weir_task_start_waited(insert_new(10, &statuses[0]), group);
+        weir_task_start_waited(weir_sqlite_write_new(db, leave_under_way, keep_outcome, insert), group);
+        weir_task_start_waited(insert_new(11, &statuses[2]), group);
+        gate.is_open = true;
+        end_all(group);
+        CU_ASSERT_EQUAL(statuses[0], 0);
+        CU_ASSERT_EQUAL(outcome.status, 0);
+        CU_ASSERT_EQUAL(statuses[2], 0);
+        CU_ASSERT_EQUAL(sqlite_number(db, "SELECT count(*) FROM t"), 4);
+        CU_ASSERT_EQUAL(weir_task_run(weir_sqlite_write_new(db, finalize_it, NULL, NULL)), 0);
+        CU_ASSERT_EQUAL(weir_task_run(weir_sqlite_read_new(db, leave_under_way, NULL, count)), 0);
+        CU_ASSERT_EQUAL(sqlite_exec(db, "INSERT INTO t VALUES (12)"), 0);
+        CU_ASSERT_EQUAL(sqlite_number(db, "SELECT count(*) FROM t"), 5);
+        CU_ASSERT_EQUAL(weir_task_run(weir_sqlite_read_new(db, finalize_it, NULL, NULL)), 0);
+        sqlite_end(db);
+}
+
 /* -- cancels -- */
 
 #define ENDLESS "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT count(*) FROM n"
@@ -436,7 +546,9 @@ write_for_ever(weir_sqlite_connection *connection, void *context)
         CU_ASSERT_EQUAL(code, 0);
         code = weir_sqlite_run(connection, ENDLESS);
         CU_ASSERT_EQUAL(code, SQLITE_INTERRUPT);
-        CU_ASSERT_EQUAL(weir_sqlite_run(connection, ENDLESS), SQLITE_INTERRUPT);
+        CU_ASSERT_EQUAL(weir_sqlite_run(connection, "INSERT INTO t " ENDLESS), SQLITE_INTERRUPT); /* SQLite rolls back */
+        CU_ASSERT_EQUAL(weir_sqlite_run(connection, "INSERT INTO t VALUES (2)"), SQLITE_CONSTRAINT_COMMITHOOK);
+        CU_ASSERT_EQUAL(weir_sqlite_run(connection, "SAVEPOINT item; INSERT INTO t VALUES (3)"), 0);
         gate->calls++;
         return 0; /* as if nothing had been */
 }
@@ -446,7 +558,6 @@ a_function_that_is_cancelled_is_undone_whatever_it_returns(void)
 {
         for (int reads = 0; reads < 2; reads++) {
                 struct gate gate = {0};
-                _Atomic int status = 1;
 
                 begin();
                 weir_series *series = weir_series_ref(weir_series_new(NULL, NULL));
@@ -461,9 +572,8 @@ a_function_that_is_cancelled_is_undone_whatever_it_returns(void)
                 end_all(group);
                 CU_ASSERT_EQUAL(gate.calls, 1); /* it had returned when its task ended */
                 CU_ASSERT_EQUAL(weir_series_status(series), reads ? -ETIMEDOUT : -ECANCELED);
-                CU_ASSERT_EQUAL(has(1), 0);
+                CU_ASSERT_EQUAL(sqlite_number(db, "SELECT count(*) FROM t"), 0);
                 weir_series_unref(series);
-                (void)status;
                 sqlite_end(db);
         }
 }
@@ -546,11 +656,13 @@ main(void)
                 WEIR_TEST(writes_that_wait_share_a_transaction_and_one_that_fails_is_undone_alone),
                 WEIR_TEST(a_group_has_a_size),
                 WEIR_TEST(a_rollback_by_a_statement_leaves_the_others),
+                WEIR_TEST(what_a_function_writes_behind_a_rollback_is_refused),
                 WEIR_TEST(a_deferred_constraint_fails_its_own_write_alone),
                 WEIR_TEST(alone_is_what_must_not_be_in_a_transaction),
                 WEIR_TEST(a_function_writes_all_or_nothing),
                 WEIR_TEST(a_function_does_not_get_at_the_savepoint_of_its_write),
                 WEIR_TEST(a_function_that_reads_sees_one_state),
+                WEIR_TEST(a_function_leaves_no_statement_under_way),
                 WEIR_TEST(a_write_that_waits_is_cancelled_and_never_happens),
                 WEIR_TEST(what_runs_is_interrupted),
                 WEIR_TEST(an_interrupt_leaves_the_others_of_the_transaction),
