@@ -132,6 +132,27 @@ run_sql(weir_sqlite_connection *connection, const char *sql)
 }
 
 static int
+note_journal(void *has_wal, int count, char **values, char **names)
+{
+        (void)count, (void)names;
+        *(bool *)has_wal = strcmp(values[0], "wal") == 0 || strcmp(values[0], "memory") == 0;
+        return 0;
+}
+
+/* On a file system without shared memory SQLite stays with another journal, in which readers and the writer wait for each other,
+ * and says SQLITE_OK. */
+static int
+use_wal(weir_sqlite_connection *connection)
+{
+        bool has_wal = false;
+        int code = run_sql(connection, "PRAGMA journal_mode=WAL");
+
+        if (!code)
+                code = sqlite3_exec(connection->handle, "PRAGMA journal_mode", note_journal, &has_wal, NULL);
+        return code || has_wal ? code : SQLITE_NOLFS;
+}
+
+static int
 set_up(weir_sqlite_connection *connection)
 {
         static const char *const synchronous[] = {
@@ -140,7 +161,7 @@ set_up(weir_sqlite_connection *connection)
                 [WEIR_SQLITE_SYNC_OFF] = "PRAGMA synchronous=OFF",
         };
         weir_sqlite *db = connection->db;
-        int code = run_sql(connection, db->config.read_only ? "SELECT count(*) FROM sqlite_schema" : "PRAGMA journal_mode=WAL");
+        int code = db->config.read_only ? run_sql(connection, "SELECT count(*) FROM sqlite_schema") : use_wal(connection);
 
         if (!code)
                 code = run_sql(connection, synchronous[db->config.synchronous]);
@@ -172,13 +193,23 @@ open_handle(weir_sqlite_connection *connection)
         return code;
 }
 
-/* 0, or the status.  The request, which may be NULL, has the text then. */
+/* The status of a failure.  The request, which may be NULL, has the text then. */
+static int
+fail(weir_sqlite_connection *connection, struct weir__sqlite_request *request, int code)
+{
+        const char *text = code == SQLITE_NOLFS ? "the file system has no shared memory for a WAL" : NULL;
+
+        return request ? weir__sqlite_fail(request, connection->handle, code, text)
+                       : weir__sqlite_status(connection->handle, code);
+}
+
+/* 0, or the status. */
 static int
 prepare_for_program(weir_sqlite_connection *connection, struct weir__sqlite_request *request)
 {
         const struct weir_sqlite_config *config = &connection->db->config;
         weir_sqlite_open_fn *on_open = connection->is_writer ? config->on_writer : config->on_reader;
-        int status = 0;
+        int status = 0, code = 0;
 
         if (!on_open)
                 return 0;
@@ -191,8 +222,8 @@ prepare_for_program(weir_sqlite_connection *connection, struct weir__sqlite_requ
         if (!sqlite3_get_autocommit(connection->handle))
                 run_sql(connection, "ROLLBACK");
         if (!connection->is_writer)
-                run_sql(connection, "PRAGMA query_only=ON");
-        return status;
+                code = run_sql(connection, "PRAGMA query_only=ON");
+        return status || !code ? status : fail(connection, request, code);
 }
 
 weir_sqlite_connection *
@@ -210,10 +241,8 @@ weir__sqlite_connect(weir_sqlite *db, bool is_writer, struct weir__sqlite_reques
         weir_blocking_begin();
         atomic_fetch_add(&db->connections, 1);
         int code = open_handle(connection);
-        if (code && request)
-                *status = weir__sqlite_fail(request, connection->handle, code, NULL);
-        else if (code)
-                *status = weir__sqlite_status(connection->handle, code);
+        if (code)
+                *status = fail(connection, request, code);
         connection->request = NULL;
         if (!code)
                 *status = prepare_for_program(connection, request);

@@ -57,6 +57,7 @@ weir__sqlite_status(sqlite3 *handle, int code)
         case SQLITE_TOOBIG: return -E2BIG;
         case SQLITE_CONSTRAINT: return of_constraint(code);
         case SQLITE_RANGE: return -ERANGE;
+        case SQLITE_NOLFS: return -ENOTSUP;
         default: return -EINVAL;
         }
 }

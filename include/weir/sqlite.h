@@ -150,7 +150,7 @@ WEIR_API weir_task *weir_sqlite_close_new(weir_sqlite *db, weir_task_fn *done, v
  *          -EROFS: the statement would write, and the connection or the file is read-only;
  *          -ENOSPC: the disk is full; -EIO: the disk or its system has failed, or the file may not grow;
  *          -EUCLEAN: the file is damaged, or is no database; -ENOENT, -EACCES and others of open(2): it cannot
- *            be opened;
+ *            be opened; -ENOTSUP: its file system has no shared memory, which a WAL needs;
  *          -ENOBUFS: more tasks wait than the config allows; -EPIPE: the database is being closed;
  *          -ENOMEM, also for a NULL database; -ECHILD in a forked child;
  *          -ECANCELED, -ETIMEDOUT or -ESHUTDOWN if its series ended before, -ETIMEDOUT also at the limit of the

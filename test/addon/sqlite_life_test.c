@@ -234,6 +234,33 @@ connections_are_prepared_when_they_are_opened(void)
         sqlite_end(db);
 }
 
+/* The authorizer is the library's. */
+static int
+deny(void *context, int action, const char *first, const char *second, const char *third, const char *fourth)
+{
+        (void)context, (void)first, (void)second, (void)third, (void)fourth;
+        return action == SQLITE_PRAGMA ? SQLITE_DENY : SQLITE_OK;
+}
+
+static int
+deny_pragmas(weir_sqlite_connection *connection, void *context)
+{
+        (void)context;
+        return sqlite3_set_authorizer(weir_sqlite_handle(connection), deny, NULL);
+}
+
+static void
+a_connection_that_would_not_read_only_is_not_used(void)
+{
+        struct weir_sqlite_config config = WEIR_SQLITE_CONFIG_DEFAULT;
+
+        config.on_reader = deny_pragmas;
+        db = sqlite_begin(&config);
+        CU_ASSERT_EQUAL(sqlite_exec(db, "CREATE TABLE t(a)"), 0);
+        CU_ASSERT_EQUAL(sqlite_number(db, "SELECT count(*) FROM t"), -EACCES);
+        sqlite_end(db);
+}
+
 static int
 make_wrong_tables(weir_sqlite_connection *connection, void *context)
 {
@@ -554,6 +581,7 @@ main(void)
                 WEIR_TEST(a_child_of_fork_has_no_databases),
                 WEIR_TEST(more_than_may_wait_are_refused),
                 WEIR_TEST(connections_are_prepared_when_they_are_opened),
+                WEIR_TEST(a_connection_that_would_not_read_only_is_not_used),
                 WEIR_TEST(a_connection_that_cannot_be_prepared_has_the_words_of_sqlite),
                 WEIR_TEST(order_holds_in_a_series),
                 WEIR_TEST(a_fiber_awaits_rows),
