@@ -106,7 +106,14 @@ static const struct weir__sql_figure figures[] = {
         {"reused_total", "Queries that found theirs prepared.", offsetof(struct weir_mariadb, reused)},
 };
 
-static struct weir__sql_all all = {.lock = PTHREAD_MUTEX_INITIALIZER};
+static void on_fork(void);
+static struct weir__sql_all all = {.lock = PTHREAD_MUTEX_INITIALIZER, .on_fork = on_fork};
+
+static void
+on_fork(void)
+{
+        weir__sql_forked(&all);
+}
 
 const struct weir__sql_kind weir__mariadb_kind = {.name = "mariadb",
                                                   .begin = "START TRANSACTION",

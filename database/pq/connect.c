@@ -275,7 +275,8 @@ on_notice(void *context, const char *text)
         struct weir__pq_link *link = context;
 
         if (link->after)
-                weir__pq_after_say(link->after, "%.*s: pool %s: %s", (int)strcspn(text, ":"), text, link->pool->name, text);
+                weir__sql_after_say(&link->after->base, "%.*s: pool %s: %s", (int)strcspn(text, ":"), text, link->pool->base.name,
+                                    text);
 }
 
 static void

@@ -84,7 +84,7 @@ send_prepared(struct weir__pq_link *link, struct weir__pq_query *query)
         if (!query->statement)
                 return 0;
         query->stage = WEIR__PQ_PREPARE;
-        int sent = PQsendPrepare(link->connection, name_of(query, name), query->sql, query->count, query->types);
+        int sent = PQsendPrepare(link->connection, name_of(query, name), query->base.sql, query->count, query->types);
         return sent && has_pipeline(link) ? execute(link, query) : sent;
 }
 
@@ -94,7 +94,7 @@ send_statement(struct weir__pq_link *link, struct weir__pq_query *query)
 {
         bool uses_statement = query->is_prepared && !query->was_repeated;
         int sent = uses_statement ? send_prepared(link, query)
-                                  : PQsendQueryParams(link->connection, query->sql, query->count, query->types,
+                                  : PQsendQueryParams(link->connection, query->base.sql, query->count, query->types,
                                                       (const char *const *)query->values, query->sizes, query->formats,
                                                       query->is_binary);
 
@@ -108,7 +108,7 @@ submit(struct weir__pq_link *link, struct weir__pq_query *query)
         if (!choose_mode(link, query))
                 return false;
         if (query->kind == WEIR__PQ_SCRIPT)
-                return PQsendQuery(link->connection, query->sql);
+                return PQsendQuery(link->connection, query->base.sql);
         int sent = send_statement(link, query);
         if (!sent || !query->rows || query->stage != WEIR__PQ_EXECUTE)
                 return sent;
@@ -142,7 +142,7 @@ send_one(struct weir__pq_link *link, struct weir__pq_query *query, struct weir__
                 weir__pq_finish(query, weir__pq_grant(query, link) ? 0 : -ECANCELED, NULL, after);
                 return;
         }
-        if (query->is_commit ? !weir__pq_hold(query) : !weir__pq_is_wanted(query)) {
+        if (query->base.is_commit ? !weir__pq_hold(query) : !weir__pq_is_wanted(query)) {
                 weir__pq_finish(query, -ECANCELED, NULL, after);
                 return;
         }

@@ -1,17 +1,10 @@
-/* database/pq/life.c: how pools are made, closed and freed.
- *
- * The program's references and those of tasks are users.  When the last one goes, the pool closes.  Links and the timer have
- * references to the memory alone.
+/* database/pq/life.c: how pools are made and closed.
  *
  * Threads: any.
  * Locks:   the pool's. */
 #include "database/pq/pq.h"
 
-#include <errno.h>
-#include <stdarg.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 #include <weir/log.h>
@@ -26,58 +19,20 @@ weir__pq_after_make_links(struct weir__pq_after *after, weir_pq *pool)
 {
         if (after->pool)
                 return;
-        atomic_fetch_add(&pool->references, 1);
+        weir__sql_ref_memory(&pool->base);
         after->pool = pool;
-}
-
-void
-weir__pq_after_say(struct weir__pq_after *after, const char *format, ...)
-{
-        char text[512];
-        va_list arguments;
-
-        va_start(arguments, format);
-        vsnprintf(text, sizeof text, format, arguments);
-        va_end(arguments);
-        size_t size = strcspn(text, "\n"); /* the first line says it */
-        struct weir__pq_note *note = malloc(sizeof *note + size + 1);
-        if (!note)
-                return;
-        memcpy(note->text, text, size);
-        note->text[size] = '\0';
-        note->next = after->notes;
-        after->notes = note;
-}
-
-/* The newest is the first of the list. */
-static void
-say(struct weir__pq_note *note)
-{
-        if (!note)
-                return;
-        say(note->next);
-        weir_log_write(strncmp(note->text, "WARNING", 7) == 0 ? WEIR_LOG_WARNING : WEIR_LOG_INFO, "%s", note->text);
-        free(note);
 }
 
 void
 weir__pq_after(struct weir__pq_after *after)
 {
-        while (after->ended) {
-                struct weir__pq_query *query = after->ended;
-
-                after->ended = query->next;
-                weir__pq_query_end(query);
-        }
-        after->ended_at = NULL;
-        say(after->notes);
-        after->notes = NULL;
+        weir__sql_after(&after->base);
         weir_pq *pool = after->pool;
         after->pool = NULL;
         if (pool) {
                 weir__pq_make_links(pool);
                 weir__pq_hub_step(pool);
-                weir__pq_unref_memory(pool);
+                weir__sql_unref_memory(&pool->base);
         }
 }
 
@@ -114,24 +69,89 @@ is_valid(const struct weir_pq_config *config)
 
 /* -- pools -- */
 
-/* Frees what a pool has, as far as it was made. */
 static void
-free_memory(weir_pq *pool)
+free_pool(struct weir__sql_pool *pool)
 {
-        weir__pq_delist(pool);
-        PQconninfoFree(pool->options);
-        free(pool->name);
-        pthread_mutex_destroy(&pool->lock);
-        free(pool);
+        PQconninfoFree(weir__pq_pool_of(pool)->options);
 }
 
-void
-weir__pq_unref_memory(weir_pq *pool)
+/* A link that nobody needs any more.  Under the lock; with a reference, or NULL. */
+static struct weir__pq_link *
+find_needless(const weir_pq *pool)
 {
-        if (atomic_fetch_sub_explicit(&pool->references, 1, memory_order_acq_rel) == 1)
-                free_memory(pool);
+        for (struct weir__pq_link *link = pool->links; link; link = link->next)
+                if (link->is_idle || link->is_connecting || link->deadline != WEIR_FOREVER)
+                        return weir__pq_link_ref(link);
+        return NULL;
 }
 
+static void
+close_pool(weir_pq *pool)
+{
+        struct weir__pq_after after = {0};
+        struct weir__pq_link *link;
+
+        pthread_mutex_lock(&pool->base.lock);
+        pool->base.is_closed = true;
+        weir__sql_end_waiting(&pool->base.waiting, WEIR_FOREVER, -EPIPE, "the pool is closed", &after.base);
+        weir__sql_unlock(&pool->base);
+        do {
+                pthread_mutex_lock(&pool->base.lock);
+                link = find_needless(pool);
+                if (link)
+                        link->deadline = WEIR_FOREVER;
+                pthread_mutex_unlock(&pool->base.lock);
+                if (link) {
+                        weir__pq_link_retire(link, -EPIPE, "the pool is closed");
+                        weir__pq_link_unref(link);
+                }
+        } while (link);
+        weir__pq_hub_close(pool);
+        weir__pq_after(&after);
+}
+
+static void
+end_pool(struct weir__sql_pool *pool)
+{
+        close_pool(weir__pq_pool_of(pool));
+        pthread_mutex_lock(&pool->lock);
+        if (pool->timer)
+                weir_timer_cancel_id(pool->timer);
+        pthread_mutex_unlock(&pool->lock);
+        weir__sql_unref_memory(pool);
+}
+
+static void on_fork(void);
+static struct weir__sql_all all = {.lock = PTHREAD_MUTEX_INITIALIZER, .on_fork = on_fork};
+
+static void
+on_fork(void)
+{
+        weir__sql_forked(&all);
+}
+
+const struct weir__sql_kind weir__pq_kind = {.name = "pq",
+                                             .begin = "BEGIN",
+                                             .broken = "Connections that broke.",
+                                             .size = sizeof(struct weir_pq),
+                                             .all = &all,
+                                             .end = end_pool,
+                                             .free = free_pool,
+                                             .look = weir__pq_look,
+                                             .make = weir__pq_make,
+                                             .begin_query = weir__pq_begin,
+                                             .cancel_query = weir__pq_cancel,
+                                             .close_channels = weir__pq_close_channels,
+                                             .free_query = weir__pq_free_query,
+                                             .over = weir__pq_over,
+                                             .end_query = weir__pq_end_query,
+                                             .problem = weir_pq_problem,
+                                             .push_steps = weir__pq_push_steps,
+                                             .check = weir__pq_check,
+                                             .judge = weir__pq_judge,
+                                             .release = weir__pq_release};
+
+/* Takes over the options. */
 static weir_pq *
 make(PQconninfoOption *options, const struct weir_pq_config *config)
 {
@@ -143,19 +163,13 @@ make(PQconninfoOption *options, const struct weir_pq_config *config)
                 PQconninfoFree(options);
                 return NULL;
         }
-        pool->pool = pool;
         pool->config = config ? *config : defaults;
         pool->options = options;
-        pool->pid = getpid();
-        atomic_init(&pool->users, 1);
-        atomic_init(&pool->references, 1);
-        pthread_mutex_init(&pool->lock, NULL);
-        pool->name = strdup(pool->config.name ? pool->config.name : database ? database : "postgresql");
+        const char *name = pool->config.name ? pool->config.name : database ? database : "postgresql";
         fill_in(&pool->config);
-        weir__pq_enlist(pool);
-        if (pool->name)
+        if (weir__sql_pool_init(&pool->base, &weir__pq_kind, name, pool->config.limit) == 0)
                 return pool;
-        free_memory(pool);
+        weir__sql_unref_memory(&pool->base);
         return NULL;
 }
 
@@ -184,89 +198,20 @@ weir_pq_new(const char *conninfo, const struct weir_pq_config *config)
 }
 
 weir_pq *
-weir__pq_ref_user(weir_pq *pool)
-{
-        if (pool)
-                atomic_fetch_add_explicit(&pool->users, 1, memory_order_relaxed);
-        return pool;
-}
-
-/* -- the end -- */
-
-/* A link that nobody needs any more.  Under the lock; with a reference, or NULL. */
-static struct weir__pq_link *
-find_needless(const weir_pq *pool)
-{
-        for (struct weir__pq_link *link = pool->links; link; link = link->next)
-                if (link->is_idle || link->is_connecting || link->deadline != WEIR_FOREVER)
-                        return weir__pq_link_ref(link);
-        return NULL;
-}
-
-static void
-close_pool(weir_pq *pool)
-{
-        struct weir__pq_after after = {0};
-        struct weir__pq_link *link;
-
-        pthread_mutex_lock(&pool->lock);
-        pool->is_closed = true;
-        while (pool->waiting.first) {
-                struct weir__pq_query *query = pool->waiting.first;
-
-                weir__pq_dequeue(&pool->waiting, query);
-                query->state = WEIR__PQ_OVER;
-                weir__pq_over(query, -EPIPE, "the pool is closed", &after);
-        }
-        atomic_store_explicit(&pool->waiting_now, 0, memory_order_relaxed);
-        pthread_mutex_unlock(&pool->lock);
-        do {
-                pthread_mutex_lock(&pool->lock);
-                link = find_needless(pool);
-                if (link)
-                        link->deadline = WEIR_FOREVER;
-                pthread_mutex_unlock(&pool->lock);
-                if (link) {
-                        weir__pq_link_retire(link, -EPIPE, "the pool is closed");
-                        weir__pq_link_unref(link);
-                }
-        } while (link);
-        weir__pq_hub_close(pool);
-        weir__pq_after(&after);
-}
-
-void
-weir__pq_unref_user(weir_pq *pool)
-{
-        if (!pool || atomic_fetch_sub_explicit(&pool->users, 1, memory_order_acq_rel) != 1 || pool->pid != getpid())
-                return;
-        if (pool->pool != pool) {
-                weir__pq_handle_free(pool);
-                return;
-        }
-        close_pool(pool);
-        pthread_mutex_lock(&pool->lock);
-        if (pool->timer)
-                weir_timer_cancel_id(pool->timer);
-        pthread_mutex_unlock(&pool->lock);
-        weir__pq_unref_memory(pool);
-}
-
-weir_pq *
 weir_pq_ref(weir_pq *pool)
 {
-        return weir__pq_ref_user(pool);
+        return (weir_pq *)weir__sql_ref_user((struct weir__sql_pool *)pool);
 }
 
 void
 weir_pq_unref(weir_pq *pool)
 {
-        weir__pq_unref_user(pool);
+        weir__sql_unref_user((struct weir__sql_pool *)pool);
 }
 
 void
 weir_pq_close(weir_pq *pool)
 {
-        if (pool && pool->pool == pool && pool->pid == getpid())
+        if (pool && pool->base.pool == &pool->base && pool->base.pid == getpid())
                 close_pool(pool);
 }

@@ -23,7 +23,7 @@ weir__pq_link_new(weir_pq *pool)
         if (!link)
                 return NULL;
         atomic_init(&link->references, 1);
-        atomic_fetch_add(&pool->references, 1);
+        weir__sql_ref_memory(&pool->base);
         link->pool = pool;
         link->watched = -1;
         link->deadline = WEIR_FOREVER;
@@ -47,7 +47,7 @@ weir__pq_link_unref(struct weir__pq_link *link)
                 return;
         weir__pq_connect_free(link);
         weir__pq_statement_remove_all(link);
-        weir__pq_unref_memory(link->pool);
+        weir__sql_unref_memory(&link->pool->base);
         pthread_mutex_destroy(&link->lock);
         free(link);
 }
@@ -98,11 +98,11 @@ weir__pq_link_set_limit(struct weir__pq_link *link, weir_nsec limit)
         if (!is_set && !link->has_limit)
                 return;
         link->has_limit = is_set;
-        pthread_mutex_lock(&pool->lock);
-        link->deadline = is_set ? weir__pq_later(weir_now(), limit) : WEIR_FOREVER;
+        pthread_mutex_lock(&pool->base.lock);
+        link->deadline = is_set ? weir__sql_later(weir_now(), limit) : WEIR_FOREVER;
         link->has_pipeline = !is_set && pool->config.pipeline > 1;
-        weir__pq_look_at(pool, link->deadline);
-        pthread_mutex_unlock(&pool->lock);
+        weir__sql_look_at(&pool->base, link->deadline);
+        pthread_mutex_unlock(&pool->base.lock);
 }
 
 /* -- waits -- */
@@ -206,7 +206,8 @@ weir__pq_link_fail(struct weir__pq_link *link, int status, const char *problem, 
         finish_all(link, status, text, after);
         weir__pq_link_is_dead(link, was_ready, status, text, after);
         if (was_ready && status && status != -ESHUTDOWN && status != -EPIPE)
-                weir__pq_after_say(after, "WARNING: pool %s: a connection broke: %s", link->pool->name, text ? text : "");
+                weir__sql_after_say(&after->base, "WARNING: pool %s: a connection broke: %s", link->pool->base.name,
+                                    text ? text : "");
         link->connection = NULL;
         PQfinish(connection);
         free(text);

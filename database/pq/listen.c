@@ -118,11 +118,11 @@ weir__pq_hear(struct weir__pq_link *link)
         PGnotify *notify;
 
         while (link->state == WEIR__PQ_READY && (notify = PQnotifies(link->connection))) {
-                pthread_mutex_lock(&pool->lock);
+                pthread_mutex_lock(&pool->base.lock);
                 for (struct weir_pq_listener *at = link->is_extra ? pool->listeners : NULL; at; at = at->next)
                         if (at->state == STATE_ACTIVE && strcmp(at->name, notify->relname) == 0)
                                 tell(at, notify->extra, notify->be_pid);
-                pthread_mutex_unlock(&pool->lock);
+                pthread_mutex_unlock(&pool->base.lock);
                 PQfreemem(notify);
         }
 }
@@ -137,7 +137,7 @@ unref_listener(void *context)
         if (atomic_fetch_sub_explicit(&listener->references, 1, memory_order_acq_rel) != 1)
                 return;
         weir_channel_unref(listener->channel);
-        weir__pq_unref_user(listener->pool);
+        weir__sql_unref_user((struct weir__sql_pool *)listener->pool);
         free(listener->name);
         free(listener);
 }
@@ -172,7 +172,7 @@ on_listening(weir_task *query, void *context)
         weir_pq *pool = listener->pool;
         bool is_refused = *weir_pq_sqlstate(query) && weir_task_status(query) != -ECONNRESET; /* by a server that goes on */
 
-        pthread_mutex_lock(&pool->lock);
+        pthread_mutex_lock(&pool->base.lock);
         listener->is_asked = false;
         bool is_lost = listener->state == STATE_NEW; /* it was asked for by a link that is not there any more */
         if (!listener->is_over && listener->state == STATE_ASKED) {
@@ -180,15 +180,15 @@ on_listening(weir_task *query, void *context)
                 if (listener->state == STATE_ACTIVE)
                         tell(listener, NULL, 0);
                 else if (listener->state == STATE_NEW)
-                        weir__pq_look_at(pool, weir_now() + LAST_PAUSE);
+                        weir__sql_look_at(&pool->base, weir_now() + LAST_PAUSE);
         }
         is_refused = listener->state == STATE_REFUSED && !listener->is_over;
-        pthread_mutex_unlock(&pool->lock);
+        pthread_mutex_unlock(&pool->base.lock);
         if (is_lost)
                 weir__pq_hub_step(pool);
         if (is_refused)
                 weir_log_write(WEIR_LOG_WARNING, "pool %s: nobody listens to \"%s\" until the connection is made anew: %s",
-                               pool->name, listener->name, weir_pq_problem(query));
+                               pool->base.name, listener->name, weir_pq_problem(query));
 }
 
 /* Another one may have begun to listen to that name while UNLISTEN was on its way: it listens anew. */
@@ -199,14 +199,14 @@ on_unlistened(weir_task *query, void *context)
         weir_pq *pool = listener->pool;
 
         (void)query;
-        pthread_mutex_lock(&pool->lock);
+        pthread_mutex_lock(&pool->base.lock);
         for (struct weir_pq_listener *at = pool->listeners; at; at = at->next) {
                 if (strcmp(at->name, listener->name) != 0)
                         continue;
                 at->has_missed |= at->state == STATE_ACTIVE;
                 at->state = STATE_NEW;
         }
-        pthread_mutex_unlock(&pool->lock);
+        pthread_mutex_unlock(&pool->base.lock);
         weir__pq_hub_step(pool);
 }
 
@@ -234,11 +234,11 @@ ask(weir_pq *hub, struct weir_pq_listener *listener)
         atomic_fetch_add_explicit(&listener->references, 1, memory_order_relaxed);
         int failed = start_query(hub, "LISTEN", on_listening, listener);
         if (failed) {
-                pthread_mutex_lock(&pool->lock);
+                pthread_mutex_lock(&pool->base.lock);
                 listener->is_asked = false;
                 listener->state = STATE_NEW;
-                weir__pq_look_at(pool, weir_now() + LAST_PAUSE);
-                pthread_mutex_unlock(&pool->lock);
+                weir__sql_look_at(&pool->base, weir_now() + LAST_PAUSE);
+                pthread_mutex_unlock(&pool->base.lock);
         }
         unref_listener(listener);
         return failed;
@@ -264,16 +264,16 @@ ask_next(weir_pq *pool)
 static struct weir__pq_link *
 make_link(weir_pq *pool, weir_nsec now)
 {
-        if (!pool->hub || pool->hub_link || pool->is_closed)
+        if (!pool->hub || pool->hub_link || pool->base.is_closed)
                 return NULL;
         if (pool->hub_not_before > now) {
-                weir__pq_look_at(pool, pool->hub_not_before);
+                weir__sql_look_at(&pool->base, pool->hub_not_before);
                 return NULL;
         }
         struct weir__pq_link *link = weir__pq_link_new(pool);
         if (!link) {
                 pool->hub_not_before = now + LAST_PAUSE;
-                weir__pq_look_at(pool, pool->hub_not_before);
+                weir__sql_look_at(&pool->base, pool->hub_not_before);
                 return NULL;
         }
         link->is_extra = true;
@@ -289,18 +289,18 @@ weir__pq_hub_step(weir_pq *pool)
         struct weir_pq_listener *listener;
 
         do {
-                pthread_mutex_lock(&pool->lock);
+                pthread_mutex_lock(&pool->base.lock);
                 struct weir__pq_link *link = make_link(pool, weir_now());
                 listener = link ? NULL : ask_next(pool);
-                weir_pq *hub = listener ? weir__pq_ref_user(pool->hub) : NULL;
-                pthread_mutex_unlock(&pool->lock);
+                weir_pq *hub = listener ? (weir_pq *)weir__sql_ref_user((struct weir__sql_pool *)pool->hub) : NULL;
+                pthread_mutex_unlock(&pool->base.lock);
                 if (link) {
                         weir__pq_connect(link);
                         weir__pq_link_unref(link);
                 }
                 if (listener && ask(hub, listener) != 0)
                         listener = NULL;
-                weir__pq_unref_user(hub);
+                weir__sql_unref_user((struct weir__sql_pool *)hub);
         } while (listener);
 }
 
@@ -311,7 +311,7 @@ weir__pq_hub_is_ready(weir_pq *pool, struct weir__pq_link *link)
         if (!link->holder)
                 return;
         link->holder->leased = weir__pq_link_ref(link);
-        link->holder->is_lost = false;
+        link->holder->base.is_lost = false;
         link->holder->is_free = true;
 }
 
@@ -347,9 +347,9 @@ take_link(weir_pq *pool)
 void
 weir__pq_hub_close(weir_pq *pool)
 {
-        pthread_mutex_lock(&pool->lock);
+        pthread_mutex_lock(&pool->base.lock);
         struct weir__pq_link *link = take_link(pool);
-        pthread_mutex_unlock(&pool->lock);
+        pthread_mutex_unlock(&pool->base.lock);
         if (link) {
                 weir__pq_link_kill(link, -EPIPE, "the pool is closed");
                 weir__pq_link_unref(link);
@@ -367,7 +367,7 @@ make(weir_pq *pool, const char *name, weir_channel *channel)
                 return NULL;
         atomic_init(&listener->references, 1);
         listener->name = strdup(name);
-        listener->pool = weir__pq_ref_user(pool);
+        listener->pool = (weir_pq *)weir__sql_ref_user((struct weir__sql_pool *)pool);
         listener->channel = weir_channel_ref(channel);
         if (listener->name)
                 return listener;
@@ -379,11 +379,11 @@ make(weir_pq *pool, const char *name, weir_channel *channel)
 static int
 add(weir_pq *pool, weir_pq_listener *listener)
 {
-        weir_pq *hub = weir__pq_handle_new(pool), *needless = hub;
+        weir_pq *hub = (weir_pq *)weir__sql_handle_new(&pool->base), *needless = hub;
         int fault = !hub ? ENOMEM : 0;
 
-        pthread_mutex_lock(&pool->lock);
-        if (pool->is_closed)
+        pthread_mutex_lock(&pool->base.lock);
+        if (pool->base.is_closed)
                 fault = EPIPE;
         if (!fault && !pool->hub) {
                 pool->hub = hub;
@@ -393,19 +393,19 @@ add(weir_pq *pool, weir_pq_listener *listener)
                 listener->next = pool->listeners;
                 pool->listeners = listener;
         }
-        pthread_mutex_unlock(&pool->lock);
-        weir__pq_unref_user(needless);
+        pthread_mutex_unlock(&pool->base.lock);
+        weir__sql_unref_user((struct weir__sql_pool *)needless);
         return fault;
 }
 
 weir_pq_listener *
 weir_pq_listen(weir_pq *pool, const char *name, weir_channel *channel)
 {
-        int fault = !pool                                               ? ENOMEM
-                    : !name || !*name || !channel || pool->pool != pool ? EINVAL
-                    : pool->pid != getpid()                             ? ECHILD
-                    : strlen(name) > NAME_MAX_BYTES                     ? ENAMETOOLONG
-                                                                        : 0;
+        int fault = !pool                                                           ? ENOMEM
+                    : !name || !*name || !channel || pool->base.pool != &pool->base ? EINVAL
+                    : pool->base.pid != getpid()                                    ? ECHILD
+                    : strlen(name) > NAME_MAX_BYTES                                 ? ENAMETOOLONG
+                                                                                    : 0;
         weir_pq_listener *listener = fault ? NULL : make(pool, name, channel);
 
         if (!fault)
@@ -441,19 +441,19 @@ take_out(weir_pq_listener *listener)
 void
 weir_pq_unlisten(weir_pq_listener *listener)
 {
-        if (!listener || listener->pool->pid != getpid())
+        if (!listener || listener->pool->base.pid != getpid())
                 return;
         weir_pq *pool = listener->pool;
         struct weir__pq_link *link = NULL;
-        pthread_mutex_lock(&pool->lock);
+        pthread_mutex_lock(&pool->base.lock);
         bool is_shared = take_out(listener);
         bool is_last = !pool->listeners;
-        weir_pq *hub = is_last ? pool->hub : weir__pq_ref_user(pool->hub);
+        weir_pq *hub = is_last ? pool->hub : (weir_pq *)weir__sql_ref_user((struct weir__sql_pool *)pool->hub);
         if (is_last) {
                 pool->hub = NULL;
                 link = take_link(pool);
         }
-        pthread_mutex_unlock(&pool->lock);
+        pthread_mutex_unlock(&pool->base.lock);
         if (link) {
                 weir__pq_link_kill(link, 0, NULL);
                 weir__pq_link_unref(link);
@@ -461,7 +461,7 @@ weir_pq_unlisten(weir_pq_listener *listener)
                 start_query(hub, "UNLISTEN", on_unlistened, listener);
                 listener = NULL;
         }
-        weir__pq_unref_user(hub);
+        weir__sql_unref_user((struct weir__sql_pool *)hub);
         if (listener)
                 unref_listener(listener);
 }

@@ -1,7 +1,8 @@
 /* database/pq/pq.h: what the files of this folder share.
  *
  * A pool (struct weir_pq) has links, which are connections, and a list of queries that wait for one.  A query is a task that the
- * pool knows from its start on.
+ * pool knows from its start on.  What it has in common with MariaDB is in database/sql/: queries as tasks, transactions as flows,
+ * lists, figures as text.
  *
  *     query:  MADE --start--> WAITING --a link is free--> SENT --the server has answered--> OVER
  *                \               \                          \--cancel, limit--> SENT and abandoned --> OVER
@@ -16,46 +17,26 @@
 #define WEIR_DATABASE_PQ_PQ_H
 
 #include <libpq-fe.h>
-#include <pthread.h>
-#include <stdatomic.h>
-#include <stdbool.h>
 
+#include "database/sql/sql.h"
 #include <weir/fd.h>
 #include <weir/pq.h>
-#include <weir/timer.h>
 
 struct weir__pq_link;
 struct weir__pq_query;
 
 /* -- what is done when no lock is held -- */
 
-struct weir__pq_note {
-        struct weir__pq_note *next;
-        char text[];
-};
-
 struct weir__pq_after {
-        struct weir__pq_query *ended;     /* by `next` */
-        struct weir__pq_query **ended_at; /* the end of that list; NULL: it is empty */
-        struct weir__pq_note *notes;      /* for the log, the newest first */
-        weir_pq *pool;                    /* that may need more links, with a reference to its memory */
+        struct weir__sql_after base;
+        weir_pq *pool; /* that may need more links, with a reference to its memory */
 };
 
 void weir__pq_after_make_links(struct weir__pq_after *after, weir_pq *pool);
 
-/* A message for the log. */
-void weir__pq_after_say(struct weir__pq_after *after, const char *format, ...) __attribute__((format(printf, 2, 3)));
-
 void weir__pq_after(struct weir__pq_after *after);
 
 /* -- queries -- */
-
-enum weir__pq_state {
-        WEIR__PQ_MADE = 0,
-        WEIR__PQ_WAITING,
-        WEIR__PQ_SENT, /* it belongs to a link */
-        WEIR__PQ_OVER,
-};
 
 enum weir__pq_kind {
         WEIR__PQ_STATEMENT = 0,
@@ -63,6 +44,8 @@ enum weir__pq_kind {
         WEIR__PQ_SCRIPT,
         WEIR__PQ_LEASE, /* of a transaction: it wants a link for itself */
 };
+
+extern const struct weir__sql_kind weir__pq_kind;
 
 enum weir__pq_stage { WEIR__PQ_EXECUTE = 0, WEIR__PQ_PREPARE, WEIR__PQ_DEALLOCATE };
 
@@ -76,14 +59,11 @@ struct weir__pq_outcome {
 #define WEIR__PQ_SHORT 48 /* bytes of them, each with its NUL */
 
 struct weir__pq_query {
+        struct weir__sql_query base; /* first */
+
         /* Constant from the start on. */
-        weir_task *task;
-        weir_pq *where;
         enum weir__pq_kind kind;
         bool is_prepared, is_binary;
-        int fault; /* a setter has failed */
-        const char *sql; /* behind this struct; NULL: none */
-        size_t sql_size; /* with the NUL */
         int count, room; /* of the parameters */
         char **values;   /* these are `few` as long as there is room in it */
         Oid *types;
@@ -95,39 +75,49 @@ struct weir__pq_query {
                 char bytes[WEIR__PQ_SHORT];
                 size_t used; /* of the bytes */
         } few;
-        weir_nsec limit;
         weir_channel *rows, *input; /* references; NULL: none */
 
         /* Guarded by the pool's lock. */
-        enum weir__pq_state state;
         struct weir__pq_link *link; /* that it was sent by, with a reference */
-        struct weir__pq_query *next, *previous; /* in a list of those that wait; behind OVER in a struct weir__pq_after */
-        weir_nsec began, deadline;
-        _Atomic bool is_given_up; /* by a cancel or a limit; read without the lock, too: weir__pq_is_wanted */
-        _Atomic bool is_sent; /* as `state`, for dumps, which take no lock */
 
         /* Guarded by the lock of its link. */
-        struct weir__pq_query *behind; /* in the queue of the link */
-        enum weir__pq_stage stage;     /* what was sent last; in a pipeline all at once */
-        unsigned statement;            /* its number, if it is prepared */
-        bool was_repeated;             /* its plan was outdated */
+        struct weir__pq_query *behind;   /* in the queue of the link */
+        enum weir__pq_stage stage;       /* what was sent last; in a pipeline all at once */
+        unsigned statement;              /* its number, if it is prepared */
+        bool was_repeated;               /* its plan was outdated */
         struct weir__pq_outcome outcome; /* then the task's value */
-
-        weir_pq *holder; /* of a LEASE: what gets the link.  Constant */
-        bool is_commit;  /* once it was sent, cancels wait for its end.  Constant */
-        bool is_held;    /* it was sent.  Guarded by the pool's lock */
-
-        char *late; /* where it was when it was given up; written with `is_given_up`, then the callback's */
 };
 
-struct weir__pq_query *weir__pq_query_of(const weir_task *task);
-weir_task *weir__pq_query_make(weir_pq *where, enum weir__pq_kind kind, const char *sql, weir_task_fn *done, void *context);
+/* The query that the list has, or NULL. */
+static inline struct weir__pq_query *
+weir__pq_of(struct weir__sql_query *query)
+{
+        return (struct weir__pq_query *)query;
+}
 
-/* Ends the task of a query, which is OVER, and drops the reference that its begin took. */
-void weir__pq_query_end(struct weir__pq_query *query);
+/* NULL for another task. */
+static inline struct weir__pq_query *
+weir__pq_query_of(const weir_task *task)
+{
+        return weir__pq_of(weir__sql_query_of(task, &weir__pq_kind));
+}
+
+/* -- the kind; no lock is held -- */
+
+weir_task *weir__pq_make(struct weir__sql_pool *where, bool is_lease, const char *sql, weir_task_fn *done, void *context);
+void weir__pq_begin(struct weir__sql_query *query);
+void weir__pq_cancel(struct weir__sql_query *query, int status);
+void weir__pq_free_query(struct weir__sql_query *query);
+const char *weir__pq_over(struct weir__sql_query *query, int status, const char *problem);
+void weir__pq_end_query(struct weir__sql_query *query);
+void weir__pq_push_steps(void (*steps)(void), struct weir__sql_pool *handle, weir_series *series, void *context);
+int weir__pq_check(struct weir__sql_pool *handle, const char **ret_problem);
+int weir__pq_judge(weir_task *commit, bool *ret_is_known, const char **ret_problem);
+void weir__pq_release(struct weir__sql_pool *handle);
+void weir__pq_look(struct weir__sql_pool *pool);
 
 /* Nothing more is sent into its channel of rows, or taken out of its input.  No lock is held. */
-void weir__pq_close_channels(struct weir__pq_query *query);
+void weir__pq_close_channels(struct weir__sql_query *query);
 
 #define WEIR__PQ_DIGITS 21 /* of a number, with its NUL */
 
@@ -137,82 +127,38 @@ size_t weir__pq_write_number(char out[WEIR__PQ_DIGITS], uint64_t number);
 /* A value as an integer: 0, -EINVAL, -ERANGE. */
 int weir__pq_int_of(const char *value, size_t size, bool is_binary, int64_t *ret_value);
 
-/* Notes that it is over with that status.  The text is copied; NULL: none.  Under any lock, or none. */
-void weir__pq_over(struct weir__pq_query *query, int status, const char *problem, struct weir__pq_after *after);
-
-/* Writes what a query waits for: "for a connection (pool orders, 10 busy, 3 wait)". */
-void weir__pq_describe(const void *query, char *out, size_t room);
-
 /* -- pools -- */
 
-struct weir__pq_list {
-        struct weir__pq_query *first, *last;
-        unsigned length;
-};
-
-enum weir__pq_commit { WEIR__PQ_NOT_COMMITTED = 0, WEIR__PQ_COMMIT_SENT, WEIR__PQ_COMMITTED };
-
 struct weir_pq {
+        struct weir__sql_pool base; /* first */
+
         /* Constant. */
-        weir_pq *pool;  /* the pool; of a transaction its pool, with a reference of the user sort */
-        char *name;
         struct weir_pq_config config;
         PQconninfoOption *options;
-        int pid;
-
-        _Atomic unsigned users;      /* references of the program and of tasks; at 0 it closes */
-        _Atomic unsigned references; /* all users together have one; each link has one */
-
-        pthread_mutex_t lock;
 
         /* Guarded by lock. */
-        bool is_closed;
-        struct weir__pq_list waiting; /* of a transaction: those that wait for its link */
-        struct weir__pq_list sent;
         struct weir__pq_link *links; /* all that are not dead, by `next` */
         struct weir__pq_link *idle;  /* by `next_idle`, the one used last first */
-        unsigned link_count, connecting, idle_count; /* without that of the listeners */
-        weir_nsec not_before;        /* no attempt to connect before that */
-        weir_nsec pause;             /* the next one after a failure */
-        weir_timer_id timer;         /* 0: none is set */
-        weir_nsec timer_due;
-        struct weir_pq_stats stats;  /* what only grows */
 
         /* Of a transaction; guarded by the pool's lock. */
         struct weir__pq_link *leased; /* with a reference; NULL: not yet, or not any more */
         bool is_free;                 /* the link has no query */
-        bool is_lost;                 /* the link broke */
-        enum weir__pq_commit commit;
         unsigned savepoints;          /* that have been begun: their names */
         bool is_spoiled;              /* a savepoint was cut off, so there may be no COMMIT */
-        char *problem;                /* of the first of its queries that has failed */
 
         /* Of a pool: its listeners. */
-        weir_pq *hub;                   /* a handle; NULL: there are no listeners */
-        struct weir__pq_link *hub_link; /* with a reference; NULL: it is to be made */
+        weir_pq *hub;                       /* a handle; NULL: there are no listeners */
+        struct weir__pq_link *hub_link;     /* with a reference; NULL: it is to be made */
         struct weir_pq_listener *listeners; /* by `next` */
         weir_nsec hub_not_before, hub_pause;
-
-        weir_pq *older, *newer; /* of all pools; guarded by the lock of figures.c */
-
-        /* For dumps, which take no lock. */
-        _Atomic unsigned busy_now, waiting_now;
 };
 
-void weir__pq_enqueue(struct weir__pq_list *list, struct weir__pq_query *query);
-void weir__pq_dequeue(struct weir__pq_list *list, struct weir__pq_query *query);
-
-/* Adds a pool to those whose figures are written, or removes it. */
-void weir__pq_enlist(weir_pq *pool);
-void weir__pq_delist(weir_pq *pool);
-
-weir_pq *weir__pq_ref_user(weir_pq *pool);
-void weir__pq_unref_user(weir_pq *pool);
-void weir__pq_unref_memory(weir_pq *pool);
-
-/* Begins and gives up a query.  No lock is held. */
-void weir__pq_begin(struct weir__pq_query *query);
-void weir__pq_cancel(struct weir__pq_query *query, int status);
+/* The pool of a pool or a transaction. */
+static inline weir_pq *
+weir__pq_pool_of(const struct weir__sql_pool *where)
+{
+        return (weir_pq *)where->pool;
+}
 
 /* The link, which has queries or has none, can take another one: returns that, or NULL.  Without any the link is idle from now
  * on, or *ret_close: it should be closed.  Under the link's lock; takes the pool's. */
@@ -234,24 +180,9 @@ void weir__pq_link_is_dead(struct weir__pq_link *link, bool was_ready, int statu
 /* A link is connected. */
 void weir__pq_link_is_ready(struct weir__pq_link *link);
 
-/* The instant `by` later, at most WEIR_FOREVER. */
-static inline weir_nsec
-weir__pq_later(weir_nsec instant, weir_nsec by)
-{
-        return by >= WEIR_FOREVER - instant ? WEIR_FOREVER : instant + by;
-}
-
-/* Lets the pool's lock go. */
-void weir__pq_unlock(weir_pq *pool);
-
 /* Nobody waits for the query any more.  Returns the link that has to abandon it, with a reference, or NULL.  Under the pool's
  * lock. */
 struct weir__pq_link *weir__pq_give_up(struct weir__pq_query *query, int status, struct weir__pq_after *after);
-
-#define WEIR__PQ_HELD_LOOK WEIR_SEC(1) /* between looks whether a COMMIT that was sent is cancelled */
-
-/* Sees to it that the pool looks at its limits at that instant.  Under the pool's lock. */
-void weir__pq_look_at(weir_pq *pool, weir_nsec instant);
 
 /* Puts a query that was not sent back to the head of those that wait.  Under its link's lock; takes the pool's. */
 void weir__pq_requeue(struct weir__pq_query *query, struct weir__pq_after *after);
@@ -264,18 +195,8 @@ void weir__pq_add_link(weir_pq *pool, struct weir__pq_link *link, weir_nsec now)
 
 /* -- transactions -- */
 
-/* The handle of a transaction; NULL when out of memory. */
-weir_pq *weir__pq_handle_new(weir_pq *pool);
-void weir__pq_handle_free(weir_pq *handle);
-
-/* Keeps the first problem.  Under the pool's lock.  Accepts NULL. */
-void weir__pq_handle_note(weir_pq *handle, const char *problem);
-
 /* The link is now the holder's, unless nobody wants the lease any more.  Under its lock; takes the pool's. */
 bool weir__pq_grant(struct weir__pq_query *lease, struct weir__pq_link *link);
-
-/* The link is free again, and is cleaned.  No lock is held. */
-void weir__pq_release(weir_pq *handle);
 
 /* The link of a handle is dead.  Under the pool's lock. */
 void weir__pq_handle_lost(weir_pq *handle, struct weir__pq_after *after);
@@ -338,17 +259,17 @@ struct weir__pq_link {
         /* Guarded by lock. */
         enum weir__pq_link_state state;
         PGconn *connection;
-        int watched;   /* a duplicate of its socket, which is ours to close */
-        weir_fd *fd;   /* of that */
-        bool reads, writes; /* tasks wait */
+        int watched;                  /* a duplicate of its socket, which is ours to close */
+        weir_fd *fd;                  /* of that */
+        bool reads, writes;           /* tasks wait */
         struct weir__pq_after *after; /* of the thread that has the lock, for libpq's notices */
-        bool is_cancelling; /* a request to cancel is on its way */
-        unsigned requests;  /* that were sent for the present query */
-        bool is_cleaning;   /* a statement of the link's own was sent */
-        bool has_single_rows; /* libpq has been told to give the rows one by one, and would do so in a pipeline again */
-        bool has_limit;     /* it connects, or is being cleaned: `deadline` holds */
+        bool is_cancelling;           /* a request to cancel is on its way */
+        unsigned requests;            /* that were sent for the present query */
+        bool is_cleaning;             /* a statement of the link's own was sent */
+        bool has_single_rows;         /* libpq has been told to give the rows one by one, and would do so in a pipeline again */
+        bool has_limit;               /* it connects, or is being cleaned: `deadline` holds */
         struct weir__pq_query *first, *last; /* that were sent */
-        enum weir__pq_copy copy; /* of the first */
+        enum weir__pq_copy copy;             /* of the first */
         weir_series *pause; /* waits at a channel of the first, and nothing goes on until its end; a reference, or NULL */
         struct weir__pq_statement **statements; /* a table; NULL: there are none */
         unsigned statement_count, statement_number;
@@ -361,16 +282,16 @@ struct weir__pq_link {
 
         /* Guarded by the pool's lock. */
         struct weir__pq_link *next, *previous, *next_idle;
-        bool is_extra;         /* that of the listeners.  Constant */
+        bool is_extra; /* that of the listeners.  Constant */
         bool is_connecting, is_idle;
-        bool is_gone;          /* not in the pool's list any more */
-        weir_pq *holder;       /* the transaction that has it; NULL: none */
-        unsigned in_flight;    /* queries */
-        bool is_alone;         /* the query that it has can have none beside it */
-        bool has_pipeline;     /* it can have several queries now */
+        bool is_gone;       /* not in the pool's list any more */
+        weir_pq *holder;    /* the transaction that has it; NULL: none */
+        unsigned in_flight; /* queries */
+        bool is_alone;      /* the query that it has can have none beside it */
+        bool has_pipeline;  /* it can have several queries now */
         weir_nsec idle_since;
-        bool should_check;     /* it was idle for so long that the server may have closed it.  Written before its query is sent */
-        weir_nsec deadline;    /* of connecting or cleaning; WEIR_FOREVER: none */
+        bool should_check;  /* it was idle for so long that the server may have closed it.  Written before its query is sent */
+        weir_nsec deadline; /* of connecting or cleaning; WEIR_FOREVER: none */
 };
 
 struct weir__pq_link *weir__pq_link_new(weir_pq *pool);

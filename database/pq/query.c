@@ -1,42 +1,23 @@
-/* database/pq/query.c: the tasks of queries: how they are made, and what their callbacks see.
- *
- * A query is the `own` of a promise.  Its outcome is the value of that promise, so a callback sees it only if the outcome has
- * decided, and not a cancel.
+/* database/pq/query.c: queries: how they are made, and what their callbacks see; database/sql/promise.c has their tasks.
  *
  * Threads: setters where the task is the caller's; getters inside the callback; the rest any. */
 #include "database/pq/pq.h"
 
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <weir/promise.h>
 #include <weir/runtime.h>
 
 #define MAX_PARAMETERS 65535
 
 /* -- the task -- */
 
-static void
-begin(weir_task *task, void *own)
-{
-        struct weir__pq_query *query = own;
-
-        query->task = weir_promise_ref(task);
-        weir__pq_begin(query);
-}
-
-static void
-cancel(weir_task *task, void *own)
-{
-        weir__pq_cancel(own, weir_task_status(task));
-        weir__pq_close_channels(own);
-}
-
 void
-weir__pq_close_channels(struct weir__pq_query *query)
+weir__pq_close_channels(struct weir__sql_query *base)
 {
+        struct weir__pq_query *query = weir__pq_of(base);
+
         if (query->rows)
                 weir_channel_close(query->rows);
         if (query->input)
@@ -50,12 +31,11 @@ is_within(const struct weir__pq_query *query, const char *value)
         return (uintptr_t)value - (uintptr_t)query->few.bytes < sizeof query->few.bytes;
 }
 
-static void
-free_query(void *own)
+void
+weir__pq_free_query(struct weir__sql_query *base)
 {
-        struct weir__pq_query *query = own;
+        struct weir__pq_query *query = weir__pq_of(base);
 
-        weir__pq_close_channels(query);
         weir_channel_unref(query->rows);
         weir_channel_unref(query->input);
         for (int i = 0; i < query->count; i++)
@@ -69,86 +49,63 @@ free_query(void *own)
         }
         PQclear(query->outcome.result);
         free(query->outcome.problem);
-        free(query->late);
-        weir__pq_unref_user(query->where);
         free(query);
 }
 
-static const struct weir_promise_kind query_kind = {
-        .size = sizeof query_kind, .begin = begin, .cancel = cancel, .free = free_query, .describe = weir__pq_describe};
-
-struct weir__pq_query *
-weir__pq_query_of(const weir_task *task)
-{
-        return weir_promise_own(task, &query_kind);
-}
-
 static weir_task *
-task_of(struct weir__pq_query *query, weir_task_fn *done, void *context)
+query_new(struct weir__sql_pool *where, enum weir__pq_kind kind, const char *sql, weir_task_fn *done, void *context)
 {
-        weir_task *task = weir_promise_new_of(&query_kind, query, done, context);
-
-        if (task)
-                weir_promise_set_label(task, query->sql ? query->sql : "a transaction");
-        return task;
-}
-
-weir_task *
-weir__pq_query_make(weir_pq *where, enum weir__pq_kind kind, const char *sql, weir_task_fn *done, void *context)
-{
-        size_t size = sql ? strlen(sql) + 1 : 0;
-        struct weir__pq_query *query = malloc(sizeof *query + size);
+        struct weir__pq_query *query = weir__pq_of(
+                weir__sql_query_new(&weir__pq_kind, sizeof *query, where, sql, kind != WEIR__PQ_LEASE));
 
         if (!query)
                 return NULL;
-        memset(query, 0, sizeof *query);
         query->kind = kind;
-        query->where = weir__pq_ref_user(where);
-        query->limit = where ? where->pool->config.limit : WEIR_FOREVER;
-        query->sql_size = size;
-        query->sql = sql ? memcpy(query + 1, sql, size) : NULL;
         query->room = WEIR__PQ_FEW;
         query->values = query->few.values;
         query->types = query->few.types;
         query->sizes = query->few.sizes;
         query->formats = query->few.formats;
-        query->fault = !where ? -ENOMEM : !sql && kind != WEIR__PQ_LEASE ? -EINVAL : 0;
-        return task_of(query, done, context);
+        return weir__sql_query_task(&query->base, done, context);
+}
+
+weir_task *
+weir__pq_make(struct weir__sql_pool *where, bool is_lease, const char *sql, weir_task_fn *done, void *context)
+{
+        return query_new(where, is_lease ? WEIR__PQ_LEASE : WEIR__PQ_STATEMENT, sql, done, context);
 }
 
 weir_task *
 weir_pq_query_new(weir_pq *pool, const char *sql, weir_task_fn *done, void *context)
 {
-        return weir__pq_query_make(pool, WEIR__PQ_STATEMENT, sql, done, context);
+        return query_new((struct weir__sql_pool *)pool, WEIR__PQ_STATEMENT, sql, done, context);
 }
 
 weir_task *
 weir_pq_script_new(weir_pq *pool, const char *sql, weir_task_fn *done, void *context)
 {
-        return weir__pq_query_make(pool, WEIR__PQ_SCRIPT, sql, done, context);
+        return query_new((struct weir__sql_pool *)pool, WEIR__PQ_SCRIPT, sql, done, context);
 }
 
 /* -- the end -- */
 
-void
-weir__pq_over(struct weir__pq_query *query, int status, const char *problem, struct weir__pq_after *after)
+const char *
+weir__pq_over(struct weir__sql_query *base, int status, const char *problem)
 {
-        query->outcome.status = status;
-        if (status && problem && !query->outcome.problem)
-                query->outcome.problem = strdup(problem);
-        query->next = NULL;
-        *(after->ended_at ? after->ended_at : &after->ended) = query;
-        after->ended_at = &query->next;
+        struct weir__pq_outcome *outcome = &weir__pq_of(base)->outcome;
+
+        outcome->status = status;
+        if (status && problem && !outcome->problem)
+                outcome->problem = strdup(problem);
+        return outcome->problem;
 }
 
 void
-weir__pq_query_end(struct weir__pq_query *query)
+weir__pq_end_query(struct weir__sql_query *base)
 {
-        weir_task *task = query->task;
+        struct weir__pq_outcome *outcome = &weir__pq_of(base)->outcome;
 
-        weir__pq_close_channels(query);
-        weir_promise_end_with(task, query->outcome.status, &query->outcome, NULL);
-        weir_promise_unref(task);
+        weir_promise_end_with(base->task, outcome->status, outcome, NULL);
 }
 
 /* -- parameters -- */
@@ -159,15 +116,7 @@ changeable(const weir_task *task)
 {
         struct weir__pq_query *query = weir__pq_query_of(task);
 
-        return query && query->kind <= WEIR__PQ_STREAM && !query->task ? query : NULL;
-}
-
-static int
-fail(struct weir__pq_query *query, int fault)
-{
-        if (!query->fault)
-                query->fault = fault;
-        return fault;
+        return query && query->kind <= WEIR__PQ_STREAM && !query->base.task ? query : NULL;
 }
 
 size_t
@@ -239,12 +188,12 @@ add(weir_task *task, Oid type, int format, const void *data, size_t size)
         if (!query)
                 return -EINVAL;
         if (query->count == MAX_PARAMETERS || size > INT32_MAX - 1)
-                return fail(query, -EINVAL);
+                return weir__sql_query_fail(&query->base, -EINVAL);
         if (query->count == query->room && grow(query) != 0)
-                return fail(query, -ENOMEM);
+                return weir__sql_query_fail(&query->base, -ENOMEM);
         char *value = data ? room_for(query, size + 1) : NULL;
         if (data && !value)
-                return fail(query, -ENOMEM);
+                return weir__sql_query_fail(&query->base, -ENOMEM);
         if (value) {
                 memcpy(value, data, size);
                 value[size] = '\0';
@@ -279,7 +228,7 @@ weir_pq_add_binary(weir_task *query, unsigned type, const void *data, size_t siz
         struct weir__pq_query *self = changeable(query);
 
         if (self && !data && size > 0)
-                return fail(self, -EINVAL);
+                return weir__sql_query_fail(&self->base, -EINVAL);
         return add(query, type, 1, data, size);
 }
 
@@ -335,12 +284,7 @@ weir_pq_set_input(weir_task *query, weir_channel *input)
 int
 weir_pq_set_limit(weir_task *query, weir_nsec limit)
 {
-        struct weir__pq_query *self = weir__pq_query_of(query);
-
-        if (!self || self->task || limit <= 0)
-                return -EINVAL;
-        self->limit = limit;
-        return 0;
+        return weir__sql_query_set_limit(weir__sql_query_of(query, &weir__pq_kind), limit);
 }
 
 /* -- results -- */
@@ -497,5 +441,5 @@ weir_pq_problem(const weir_task *query)
                 return NULL;
         if (outcome && outcome->problem)
                 return outcome->problem;
-        return !outcome && self->late ? self->late : weir_strerror(status);
+        return !outcome && self->base.late ? self->base.late : weir_strerror(status);
 }

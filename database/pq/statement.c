@@ -37,7 +37,7 @@ bucket_of(const char *sql, size_t size)
 static bool
 is_for(const struct weir__pq_statement *statement, const struct weir__pq_query *query)
 {
-        return statement->count == query->count && strcmp(statement->sql, query->sql) == 0 &&
+        return statement->count == query->count && strcmp(statement->sql, query->base.sql) == 0 &&
                (query->count == 0 || memcmp(statement->types, query->types, (size_t)query->count * sizeof *query->types) == 0);
 }
 
@@ -45,7 +45,7 @@ is_for(const struct weir__pq_statement *statement, const struct weir__pq_query *
 static struct weir__pq_statement **
 find(struct weir__pq_link *link, const struct weir__pq_query *query)
 {
-        struct weir__pq_statement **at = &link->statements[bucket_of(query->sql, query->sql_size)];
+        struct weir__pq_statement **at = &link->statements[bucket_of(query->base.sql, query->base.sql_size)];
 
         while (*at && !is_for(*at, query))
                 at = &(*at)->next;
@@ -63,7 +63,7 @@ weir__pq_statement_find(struct weir__pq_link *link, const struct weir__pq_query 
 unsigned
 weir__pq_statement_add(struct weir__pq_link *link, const struct weir__pq_query *query)
 {
-        size_t size = query->sql_size, types_size = (size_t)query->count * sizeof *query->types;
+        size_t size = query->base.sql_size, types_size = (size_t)query->count * sizeof *query->types;
         struct weir__pq_statement *statement;
 
         if (!link->statements && !(link->statements = calloc(BUCKETS, sizeof(*link->statements))))
@@ -74,7 +74,7 @@ weir__pq_statement_add(struct weir__pq_link *link, const struct weir__pq_query *
         statement->next = NULL;
         statement->number = ++link->statement_number;
         statement->count = query->count;
-        statement->sql = memcpy((char *)(statement->types + query->count), query->sql, size);
+        statement->sql = memcpy((char *)(statement->types + query->count), query->base.sql, size);
         if (types_size > 0)
                 memcpy(statement->types, query->types, types_size);
         *find(link, query) = statement;

@@ -20,9 +20,8 @@
 
 /* -- handles -- */
 
-/* NULL when out of memory. */
-static struct weir__sql_pool *
-handle_new(struct weir__sql_pool *pool)
+struct weir__sql_pool *
+weir__sql_handle_new(struct weir__sql_pool *pool)
 {
         struct weir__sql_pool *handle = calloc(1, pool->kind->size);
 
@@ -201,7 +200,7 @@ attempt_new(struct weir__sql_pool *pool, const char *begin, bool should_copy, vo
         attempt->context = context;
         attempt->owns_begin = should_copy;
         attempt->begin = should_copy ? strdup(begin) : (char *)begin;
-        attempt->handle = handle_new(pool);
+        attempt->handle = weir__sql_handle_new(pool);
         weir_series *series = attempt->begin && attempt->handle ? weir_series_new(on_end, attempt) : NULL;
         weir_series_set_context(series, attempt, free_attempt); /* frees it without a series */
         if (series)

@@ -89,8 +89,8 @@ weir__sql_enqueue(struct weir__sql_list *list, struct weir__sql_query *query)
         list->length++;
 }
 
-void
-weir__sql_enqueue_first(struct weir__sql_list *list, struct weir__sql_query *query)
+static void
+enqueue_first(struct weir__sql_list *list, struct weir__sql_query *query)
 {
         query->previous = NULL;
         query->next = list->first;
@@ -172,6 +172,22 @@ weir__sql_finish(struct weir__sql_query *query, int status, const char *problem,
         const char *noted = weir__sql_over(query, status, problem, after);
         if (query->where != pool && !query->is_given_up)
                 weir__sql_note_problem(query->where, noted);
+}
+
+bool
+weir__sql_take_back(struct weir__sql_query *query, struct weir__sql_after *after)
+{
+        struct weir__sql_pool *pool = query->where->pool;
+
+        weir__sql_dequeue(&pool->sent, query);
+        if (query->is_given_up || query->where != pool) {
+                weir__sql_over(query, -ECONNRESET, "the connection of the transaction broke", after);
+                return false;
+        }
+        query->state = WEIR__SQL_WAITING;
+        atomic_store_explicit(&query->is_sent, false, memory_order_relaxed);
+        enqueue_first(&pool->waiting, query);
+        return true;
 }
 
 /* Why it was given up, for people. */

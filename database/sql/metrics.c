@@ -12,11 +12,22 @@
 #include <unistd.h>
 
 void
+weir__sql_forked(struct weir__sql_all *all)
+{
+        pthread_mutex_init(&all->lock, NULL);
+        all->newest = NULL;
+        all->is_child = true;
+}
+
+void
 weir__sql_enlist(struct weir__sql_pool *pool)
 {
         struct weir__sql_all *all = pool->kind->all;
 
         pthread_mutex_lock(&all->lock);
+        if (!all->is_watched)
+                pthread_atfork(NULL, NULL, all->on_fork);
+        all->is_watched = true;
         pool->older = all->newest;
         if (pool->older)
                 pool->older->newer = pool;
@@ -108,15 +119,18 @@ print(FILE *text, const struct weir__sql_kind *kind, const struct figure *figure
         }
 }
 
-static void
+/* Returns whether there is something to write. */
+static bool
 print_all(FILE *text, const struct weir__sql_kind *kind)
 {
         pthread_mutex_lock(&kind->all->lock);
+        bool is_there = kind->all->newest || !kind->all->is_child;
         for (size_t i = 0; i < sizeof figures / sizeof *figures; i++)
                 print(text, kind, &figures[i]);
         for (size_t i = 0; i < kind->figure_count; i++)
                 print(text, kind, &(struct figure){kind->figures[i].name, kind->figures[i].help, COUNT, kind->figures[i].at});
         pthread_mutex_unlock(&kind->all->lock);
+        return is_there;
 }
 
 static int
@@ -144,10 +158,9 @@ weir__sql_metrics_write(const struct weir__sql_kind *kind, int fd)
 
         if (!text)
                 return -ENOMEM;
-        print_all(text, kind);
-        bool is_lost = ferror(text) != 0;
+        bool is_there = print_all(text, kind), is_lost = ferror(text) != 0;
         is_lost |= fclose(text) != 0;
-        int failed = is_lost ? -ENOMEM : write_all(fd, data, size);
+        int failed = is_lost ? -ENOMEM : !is_there ? -ECHILD : write_all(fd, data, size);
         free(data);
         return failed;
 }

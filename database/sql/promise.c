@@ -84,6 +84,7 @@ weir__sql_query_new(const struct weir__sql_kind *kind, size_t size, struct weir_
         query->kind = kind;
         query->where = weir__sql_ref_user(where);
         query->limit = where ? where->pool->limit : WEIR_FOREVER;
+        query->sql_size = sql_size;
         query->sql = sql ? memcpy((char *)query + size, sql, sql_size) : NULL;
         query->fault = !where ? -ENOMEM : !sql && needs_sql ? -EINVAL : 0;
         return query;

@@ -60,9 +60,15 @@ struct weir__sql_figure {
 
 /* All pools of a library. */
 struct weir__sql_all {
-        pthread_mutex_t lock; /* above those of pools */
+        void (*on_fork)(void); /* in a child: calls weir__sql_forked with it.  Constant */
+        pthread_mutex_t lock;  /* above those of pools */
         struct weir__sql_pool *newest;
+        bool is_watched; /* on_fork is known to the system */
+        bool is_child;
 };
+
+/* A child has none of its parent's pools, and may have the lock of a thread that it has not. */
+void weir__sql_forked(struct weir__sql_all *all);
 
 struct weir__sql_kind {
         const char *name;   /* of the library, which its figures begin with: "pq" */
@@ -113,6 +119,7 @@ struct weir__sql_query {
         struct weir__sql_pool *where;  /* the pool or the transaction, a reference of the user sort; NULL: it is refused */
         struct weir__sql_pool *holder; /* of a lease: the transaction that wants the connection */
         const char *sql;               /* behind the library's struct; NULL: none */
+        size_t sql_size;               /* with the NUL */
         weir_nsec limit;
         int fault; /* a setter has failed */
         bool is_commit;
@@ -121,10 +128,10 @@ struct weir__sql_query {
         enum weir__sql_state state;
         struct weir__sql_query *next, *previous; /* in a list; behind OVER in a struct weir__sql_after */
         weir_nsec began, deadline;
-        bool is_given_up;     /* by a cancel or a limit */
-        bool is_held;         /* a COMMIT that was sent: cancels wait for its end */
-        _Atomic bool is_sent; /* as `state`, for dumps, which take no lock */
-        char *late;           /* where it was when it was given up; the callback's from then on */
+        _Atomic bool is_given_up; /* by a cancel or a limit; may be read without the lock */
+        bool is_held;             /* a COMMIT that was sent: cancels wait for its end */
+        _Atomic bool is_sent;     /* as `state`, for dumps, which take no lock */
+        char *late;               /* where it was when it was given up; the callback's from then on */
 };
 
 /* A query of that kind; NULL for another task. */
@@ -203,7 +210,6 @@ void weir__sql_unlock(struct weir__sql_pool *pool);
 /* All of these under the pool's lock. */
 
 void weir__sql_enqueue(struct weir__sql_list *list, struct weir__sql_query *query);
-void weir__sql_enqueue_first(struct weir__sql_list *list, struct weir__sql_query *query);
 void weir__sql_dequeue(struct weir__sql_list *list, struct weir__sql_query *query);
 
 /* Connections that are neither idle nor being made. */
@@ -220,6 +226,9 @@ void weir__sql_send(struct weir__sql_query *query, bool is_lease, weir_nsec now)
 
 /* A query that was sent has its outcome. */
 void weir__sql_finish(struct weir__sql_query *query, int status, const char *problem, struct weir__sql_after *after);
+
+/* A query that was sent has not reached the server.  Returns whether it waits again, as the first; else it is over. */
+bool weir__sql_take_back(struct weir__sql_query *query, struct weir__sql_after *after);
 
 /* Nobody waits for the query any more.  Returns whether a connection has it; else it is over. */
 bool weir__sql_give_up(struct weir__sql_query *query, int status, struct weir__sql_after *after);
@@ -291,6 +300,9 @@ weir_task *weir__sql_transaction_new(struct weir__sql_pool *pool, const struct w
 /* As weir_pq_transaction_committed and weir_pq_transaction_problem. */
 int weir__sql_transaction_committed(const struct weir__sql_pool *transaction);
 const char *weir__sql_transaction_problem(const struct weir__sql_pool *transaction);
+
+/* The handle of a transaction; NULL when out of memory. */
+struct weir__sql_pool *weir__sql_handle_new(struct weir__sql_pool *pool);
 
 /* A task that ends with that status. */
 weir_task *weir__sql_failing_new(int status, weir_task_fn *done, void *context);

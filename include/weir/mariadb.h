@@ -142,7 +142,8 @@ WEIR_API int weir_mariadb_stats(weir_mariadb *pool, struct weir_mariadb_stats *s
  * weir_mariadb_, and the label `pool` has the name, with "#2" and so on behind it when several pools have the same
  * one.
  *
- * Result:  0; what write(2) reports, when some of the text may have been written; -ENOMEM.
+ * Result:  0; what write(2) reports, when some of the text may have been written; -ENOMEM; -ECHILD in a forked
+ *          child that has made no pool: those of its parent are not its own.
  * Threads: any, also inside a callback, where a blocking descriptor delays its neighbours. */
 WEIR_API int weir_mariadb_metrics_write(int fd);
 
