@@ -46,17 +46,6 @@ is_valid(const struct weir_mariadb_config *config)
 
 /* -- pools -- */
 
-/* The client library has SIGPIPE ignored, which is the program's to decide. */
-static void
-begin_client_library(void)
-{
-        struct sigaction before;
-
-        sigaction(SIGPIPE, NULL, &before);
-        mysql_library_init(0, NULL, NULL);
-        sigaction(SIGPIPE, &before, NULL);
-}
-
 static void
 free_pool(struct weir__sql_pool *base)
 {
@@ -106,8 +95,7 @@ static const struct weir__sql_figure figures[] = {
         {"reused_total", "Queries that found theirs prepared.", offsetof(struct weir_mariadb, reused)},
 };
 
-static void on_fork(void);
-static struct weir__sql_all all = {.lock = PTHREAD_MUTEX_INITIALIZER, .on_fork = on_fork};
+static struct weir__sql_all all = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 static void
 on_fork(void)
@@ -154,6 +142,18 @@ make(const struct weir__mariadb_target *target, const struct weir_mariadb_config
         }
         pool->target = *target; /* the caller frees it otherwise */
         return pool;
+}
+
+/* The client library has SIGPIPE ignored, which is the program's to decide. */
+static void
+begin_client_library(void)
+{
+        struct sigaction before;
+
+        sigaction(SIGPIPE, NULL, &before);
+        mysql_library_init(0, NULL, NULL);
+        sigaction(SIGPIPE, &before, NULL);
+        pthread_atfork(NULL, NULL, on_fork);
 }
 
 weir_mariadb *

@@ -121,8 +121,7 @@ end_pool(struct weir__sql_pool *pool)
         weir__sql_unref_memory(pool);
 }
 
-static void on_fork(void);
-static struct weir__sql_all all = {.lock = PTHREAD_MUTEX_INITIALIZER, .on_fork = on_fork};
+static struct weir__sql_all all = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 static void
 on_fork(void)
@@ -173,9 +172,16 @@ make(PQconninfoOption *options, const struct weir_pq_config *config)
         return NULL;
 }
 
+static void
+watch_forks(void)
+{
+        pthread_atfork(NULL, NULL, on_fork);
+}
+
 weir_pq *
 weir_pq_new(const char *conninfo, const struct weir_pq_config *config)
 {
+        static pthread_once_t once = PTHREAD_ONCE_INIT;
         char *problem = NULL;
 
         if (!is_valid(config)) {
@@ -183,6 +189,7 @@ weir_pq_new(const char *conninfo, const struct weir_pq_config *config)
                 errno = EINVAL;
                 return NULL;
         }
+        pthread_once(&once, watch_forks);
         PQconninfoOption *options = weir__pq_conninfo_parse(conninfo, &problem);
         if (!options) {
                 if (problem)

@@ -12,22 +12,11 @@
 #include <unistd.h>
 
 void
-weir__sql_forked(struct weir__sql_all *all)
-{
-        pthread_mutex_init(&all->lock, NULL);
-        all->newest = NULL;
-        all->is_child = true;
-}
-
-void
 weir__sql_enlist(struct weir__sql_pool *pool)
 {
         struct weir__sql_all *all = pool->kind->all;
 
         pthread_mutex_lock(&all->lock);
-        if (!all->is_watched)
-                pthread_atfork(NULL, NULL, all->on_fork);
-        all->is_watched = true;
         pool->older = all->newest;
         if (pool->older)
                 pool->older->newer = pool;
@@ -45,6 +34,14 @@ weir__sql_delist(struct weir__sql_pool *pool)
         if (pool->older)
                 pool->older->newer = pool->newer;
         pthread_mutex_unlock(&all->lock);
+}
+
+void
+weir__sql_forked(struct weir__sql_all *all)
+{
+        pthread_mutex_init(&all->lock, NULL);
+        all->newest = NULL;
+        all->is_child = true;
 }
 
 enum unit { WORD, COUNT, SECONDS };

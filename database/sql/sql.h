@@ -60,15 +60,10 @@ struct weir__sql_figure {
 
 /* All pools of a library. */
 struct weir__sql_all {
-        void (*on_fork)(void); /* in a child: calls weir__sql_forked with it.  Constant */
-        pthread_mutex_t lock;  /* above those of pools */
+        pthread_mutex_t lock; /* above those of pools */
         struct weir__sql_pool *newest;
-        bool is_watched; /* on_fork is known to the system */
-        bool is_child;
+        bool is_child; /* of fork */
 };
-
-/* A child has none of its parent's pools, and may have the lock of a thread that it has not. */
-void weir__sql_forked(struct weir__sql_all *all);
 
 struct weir__sql_kind {
         const char *name;   /* of the library, which its figures begin with: "pq" */
@@ -282,7 +277,10 @@ int weir__sql_late_status(const struct weir__sql_query *query);
 void weir__sql_enlist(struct weir__sql_pool *pool);
 void weir__sql_delist(struct weir__sql_pool *pool);
 
-/* 0; what write(2) reports; -ENOMEM. */
+/* In a child of fork: it has none of its parent's pools, and may have the lock of a thread that it has not. */
+void weir__sql_forked(struct weir__sql_all *all);
+
+/* 0; what write(2) reports; -ENOMEM; -ECHILD in a child of fork without a pool. */
 int weir__sql_metrics_write(const struct weir__sql_kind *kind, int fd);
 
 /* -- transactions -- */
