@@ -8,8 +8,12 @@
 #include "factory/fiber/fiber.h"
 #include "factory/sync/guard.h"
 #include "kernel/base/phase.h"
+#include "kernel/data/prefetch.h"
 #include "kernel/memory/memory.h"
 #include "kernel/worker/user.h"
+
+#define FORESEEN     16  /* fibers that have slept: so many stacks are fetched from memory at a time */
+#define STACK_IN_USE 256 /* bytes of a stack that a fiber in a sleep needs soon, about */
 
 /* -- tasks -- */
 
@@ -36,11 +40,10 @@ resume(weir_task *task, void *context)
 void
 weir__fiber_drop_refused(struct weir__fiber *fiber)
 {
-        struct weir_task *refused = fiber->refused;
-
-        fiber->refused = NULL;
-        if (refused)
-                weir__task_discard(refused);
+        if (!fiber->has_refused)
+                return;
+        fiber->has_refused = false;
+        weir__task_discard(fiber->wanted.refused);
 }
 
 int
@@ -50,7 +53,8 @@ weir__fiber_refuse(struct weir__fiber *fiber, struct weir_task *task, int fault)
         if (!(task->flags & WEIR__TASK_CONSUMED))
                 weir__task_consume(task, WEIR__ACT_AWAIT);
         task->status = fault;
-        fiber->refused = task;
+        fiber->wanted.refused = task;
+        fiber->has_refused = true;
         return fault;
 }
 
@@ -104,7 +108,7 @@ weir_fiber_yield(void)
 
         if (!fiber)
                 return -EDEADLK;
-        if (__builtin_expect(fiber->refused != NULL, 0))
+        if (__builtin_expect(fiber->has_refused, 0))
                 weir__fiber_drop_refused(fiber);
         int cause = weir__fiber_cause_at_hand(fiber);
         if (cause)
@@ -120,18 +124,57 @@ keep_memory(struct weir_task *task)
         (void)task;
 }
 
-/* All fibers of a batch have their stacks on the way before the first one runs. */
+static const struct weir__timer_ops sleep_ops;
+
+/* All fibers of a batch are on their way from memory before the first one runs.  Nothing is read here that would have to be
+ * waited for. */
 static struct weir__work *
 sleep_due(struct weir_task *task, int status)
 {
-        const struct weir__fiber *fiber = task->series->owner;
+        const struct weir__fiber *fiber = weir__container_of(task, struct weir__fiber, own.timer.task);
 
-        __builtin_prefetch(fiber->context.sp, 1);
+        weir__prefetch(&fiber->task, sizeof fiber->task);
+        weir__prefetch(&fiber->context, sizeof *fiber - offsetof(struct weir__fiber, context));
         return weir__timer_due((struct weir__timer *)task, status);
 }
 
+static struct weir__fiber *
+sleeper_of(struct weir__work *work)
+{
+        return work && work->ops == &sleep_ops.task.work ? weir__container_of(work, struct weir__fiber, own.timer.task.work)
+                                                         : NULL;
+}
+
+/* Has the stacks of this fiber and of those that run next on their way.  The tables of pages are asked for all of them at a time.
+ * No callback runs here, so the poller is this worker's. */
+static __attribute__((noinline)) void
+foresee(struct weir__fiber *fiber)
+{
+        const struct weir__poller *poller = weir__worker_self()->poller;
+        struct weir__work *next = poller ? poller->ready.works.first : NULL;
+
+        for (unsigned i = 0; fiber && i < FORESEEN; i++) {
+                weir__prefetch(fiber->context.sp, STACK_IN_USE);
+                __builtin_prefetch(fiber->stack, 1);
+                fiber->is_foreseen = true;
+                fiber = sleeper_of(next);
+                next = next ? next->next : NULL;
+        }
+}
+
+static void
+run_sleep(struct weir__work *work)
+{
+        struct weir__fiber *fiber = weir__container_of(work, struct weir__fiber, own.timer.task.work);
+
+        if (!fiber->is_foreseen)
+                foresee(fiber);
+        fiber->is_foreseen = false;
+        weir__timer_run(work);
+}
+
 static const struct weir__timer_ops sleep_ops = {
-        .task = {.work = {.run = weir__timer_run,
+        .task = {.work = {.run = run_sleep,
                           .kind = "a sleep",
                           .is_migratable = true,
                           .function = weir__task_function,

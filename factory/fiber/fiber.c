@@ -59,7 +59,7 @@ body(void *argument)
 {
         struct weir__fiber *fiber = argument;
 
-        fiber->result = fiber->function(fiber->task.context);
+        fiber->task.status = fiber->function(fiber->task.context);
         if (__builtin_expect(!weir__fiber_self(), 0))
                 weir__user_forked();
         weir__groups_close_all(fiber);
@@ -91,7 +91,7 @@ begin(struct weir__fiber *fiber)
                 failed = weir__fiber_take_stack(fiber);
         if (!failed)
                 return true;
-        fiber->result = failed;
+        fiber->task.status = failed;
         fiber->wish = WEIR__FIBER_END;
         return false;
 }
@@ -253,7 +253,7 @@ end_shield(struct weir__fiber *fiber)
 static void
 set_status(struct weir__fiber *fiber)
 {
-        int result = fiber->result > 0 ? -ERANGE : fiber->result;
+        int result = fiber->task.status > 0 ? -ERANGE : fiber->task.status;
 
         fiber->task.status = result ? result : weir__series_result(&fiber->inner);
 }

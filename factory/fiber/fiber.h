@@ -57,16 +57,17 @@ struct weir__fiber {
                 struct weir__wait_task wait;
         } own;
 
+        /* Its own; the worker's while it waits. */
+        struct weir__context context;
+
         /* Constant. */
         weir_fiber_fn *function;
         const char *name;
 
         /* Its own; the worker's while it waits. */
-        struct weir__context context;
         struct weir__stack *stack;  /* NULL: it has not begun, or is over */
         struct weir_series *scope;  /* what it awaits runs in: `inner`, or `shield`.  Written under the lock of `inner` */
         struct weir_series *shield; /* has its own memory; NULL: there was none */
-        struct weir_task *refused;  /* a task that was not started, and is borrowed until the next await; NULL: none */
         union {
                 weir_task_fn *done;                    /* of the task that it awaits */
                 const struct weir__task_ops *wait_ops; /* of its wait at a channel */
@@ -79,12 +80,8 @@ struct weir__fiber {
                         void *message;
                 } wait;
                 struct weir_group *group;
+                struct weir_task *refused; /* `has_refused`: it was not started, and is borrowed until the next await */
         } wanted;
-        int result;       /* of its function */
-        uint16_t shields; /* that were begun and not ended */
-        uint8_t wish;     /* enum weir__fiber_wish */
-
-        _Atomic uint8_t flags; /* enum weir__fiber_flag */
 
         _Atomic(void *) at; /* the call in which it waits; NULL: a stretch runs, or it has not begun.  Relaxed: for dumps */
 
@@ -96,18 +93,28 @@ struct weir__fiber {
                         *limit; /* the timer of the present await; NULL: there is none.  Guarded by the lock of `scope` */
         };
 
+        struct weir_group *groups;     /* that are open, the newest first; guarded by lock */
+        struct weir__partner *partner; /* its thread, if it was ever pinned; else NULL.  Its own; the worker's while it waits */
+
         /* Rank COMBINATOR: taken also under the lock of the inner series. */
         struct weir__lock lock;
-        bool is_hosted : 1;  /* it has not waited yet, and is in no series.  Its own */
-        bool is_begun : 1;   /* it has begun before its start; constant from then on */
-        bool is_child : 1;   /* of a group, without a series around it; constant once started */
-        bool has_waited : 1; /* it is a root, or has the time since when it runs.  Its worker's */
-        bool is_armed : 1;   /* its wait at a channel is linked, and is to be parked.  Its own; the worker's while it waits */
-        uint8_t hops;        /* stretches in hop mode; the worker's */
-        struct weir_group *groups; /* that are open, the newest first; guarded by lock */
 
-        struct weir__partner *partner; /* its thread, if it was ever pinned; else NULL.  Its own; the worker's while it waits */
+        _Atomic uint8_t flags; /* enum weir__fiber_flag */
+
+        /* Its own; the worker's while it waits. */
+        uint8_t wish;         /* enum weir__fiber_wish */
+        uint16_t shields : 8; /* that were begun and not ended */
+        bool is_hosted : 1;   /* it has not waited yet, and is in no series */
+        bool is_begun : 1;    /* it has begun before its start; constant from then on */
+        bool is_child : 1;    /* of a group, without a series around it; constant once started */
+        bool has_waited : 1;  /* it is a root, or has the time since when it runs */
+        bool is_armed : 1;    /* its wait at a channel is linked, and is to be parked */
+        bool has_refused : 1; /* see `wanted` */
+        bool is_odd : 1;      /* the number of its stretches in hop mode */
+        bool is_foreseen : 1; /* its sleep is over, and its stack on the way from memory */
 };
+
+#define WEIR__FIBER_SHIELDS_MOST 255
 
 /* The fiber that runs on this thread; NULL: none.  Not inline: a compiler must not keep the address of a thread-local variable
  * over an await. */
@@ -185,7 +192,7 @@ weir__fiber_may_wait(struct weir__fiber **fiber)
         *fiber = self;
         if (__builtin_expect(!self, 0))
                 return -EDEADLK;
-        if (__builtin_expect(self->refused != NULL, 0))
+        if (__builtin_expect(self->has_refused, 0))
                 weir__fiber_drop_refused(self);
         return weir__fiber_cause(self);
 }

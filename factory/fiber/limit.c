@@ -139,6 +139,8 @@ weir_fiber_shield(bool on)
 
         if (!fiber || (!on && fiber->shields == 0))
                 return -EDEADLK;
+        if (on && fiber->shields == WEIR__FIBER_SHIELDS_MOST)
+                return -EOVERFLOW;
         if (on && !fiber->shield && !(fiber->shield = make_shield(fiber)))
                 return -ENOMEM;
         weir__fiber_clear_own(fiber);

@@ -61,7 +61,7 @@ enter_somewhere(struct weir__fiber *fiber)
         if (fiber->partner && fiber->partner->pins > 0)
                 weir__partner_run(fiber->partner, enter_elsewhere, fiber);
         else if (weir__hop_is_on)
-                weir__hop(fiber->hops++, enter_elsewhere, fiber);
+                weir__hop(fiber->is_odd = !fiber->is_odd, enter_elsewhere, fiber);
         else
                 enter(fiber);
 }
@@ -76,7 +76,7 @@ enter_traced(struct weir__fiber *fiber)
         weir__series_trace(&fiber->inner, &slice);
         enter_somewhere(fiber);
         facts.has_status = fiber->wish == WEIR__FIBER_END;
-        facts.status = fiber->result;
+        facts.status = fiber->task.status;
         weir__trace_end(&slice, &facts, weir__series_trace_flow(&fiber->inner));
 }
 

@@ -226,8 +226,8 @@ WEIR_API weir_series *weir_fiber_series(void);
 /* Between shield(true) and shield(false) the awaits of the fiber ignore its cancel and its deadline:
  * for what must be cleaned up.  A shutdown they do not ignore.  Shields may be nested.
  *
- * Result:  0; -ENOMEM: there is no shield; -EDEADLK outside of a fiber, and for an end without a
- *          begin.
+ * Result:  0; -ENOMEM: there is no shield; -EOVERFLOW: 255 were begun and not ended; -EDEADLK outside
+ *          of a fiber, and for an end without a begin.
  * Threads: a fiber. */
 WEIR_API int weir_fiber_shield(bool on);
 

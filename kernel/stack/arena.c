@@ -35,7 +35,7 @@
 #define FEW_IDLE  16          /* slots: an arena may have as many whatever else it has */
 #define DECAY     WEIR_SEC(1) /* so long an arena may be wasteful */
 #define DEEP_MOST 64          /* free stacks that may stay deep */
-#define SAMPLE    16          /* of so many stacks that come back one is looked at */
+#define SAMPLE    32          /* of so many stacks that come back one is looked at */
 
 bool (*weir__stack_call_tender)(weir_nsec due);
 
@@ -240,7 +240,7 @@ note_free(struct weir__arena *arena, unsigned count)
 static void
 put_slot(struct weir__stack *stack)
 {
-        struct weir__arena *arena = stack->arena;
+        struct weir__arena *arena = weir__arena_of(stack);
 
         if (stack->is_guarded) {
                 push(&arena->idle, stack);

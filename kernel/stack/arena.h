@@ -50,8 +50,8 @@ struct weir__arena {
         struct weir__link link;    /* among those with free slots, or those to be unmapped */
         struct weir__link waiting; /* among those that wait */
         weir_nsec waits_until;
-        unsigned fresh;            /* the first slot that was never taken */
-        unsigned out;              /* slots */
+        unsigned fresh; /* the first slot that was never taken */
+        unsigned out;   /* slots */
         unsigned idle_count;
         struct weir__stack *idle;  /* free, with pages */
         struct weir__stack *blank; /* free, without pages */
@@ -59,6 +59,12 @@ struct weir__arena {
 
         struct weir__stack stacks[];
 };
+
+static inline struct weir__arena *
+weir__arena_of(const struct weir__stack *stack)
+{
+        return (struct weir__arena *)((uintptr_t)stack & ~(WEIR__ARENA_SIZE - 1));
+}
 
 /* The most slots of an arena. */
 #define WEIR__SLOTS_MOST (WEIR__ARENA_SIZE / (WEIR__STACK_GUARD + WEIR__STACK_SIZE_MIN))

@@ -172,8 +172,8 @@ fill(struct weir__arena *arena, size_t size, size_t slot, unsigned count)
         for (unsigned i = 0; i < count; i++) {
                 size_t shift = i % TOPS * TOP_STEP;
 
-                arena->stacks[i] = (struct weir__stack){
-                        .top = arena->slots + (i + 1) * slot - shift, .size = slot - arena->guard - shift, .arena = arena};
+                arena->stacks[i] = (struct weir__stack){.top = arena->slots + (i + 1) * slot - shift,
+                                                        .size = (uint32_t)(slot - arena->guard - shift)};
         }
 }
 
@@ -238,7 +238,7 @@ shallow_end(const struct weir__stack *stack)
 static char *
 lowest(const struct weir__stack *stack)
 {
-        const struct weir__arena *arena = stack->arena;
+        const struct weir__arena *arena = weir__arena_of(stack);
 
         return arena->slots + (size_t)(stack - arena->stacks) * arena->slot + arena->guard;
 }

@@ -8,26 +8,24 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #include <weir/time.h>
 
 #define WEIR__STACK_SIZE_MIN ((size_t)16 << 10) /* bytes */
 #define WEIR__STACK_SIZE_MAX ((size_t)16 << 20)
 
-struct weir__arena;
-
 /* A stack.  It lies outside of the memory of the stack, so that a stack that is not used touches nothing there. */
 struct weir__stack {
         struct weir__stack *next; /* in a list of free ones */
         char *top;                /* the address behind its highest byte; a multiple of 128 */
-        size_t size;              /* usable bytes below `top` */
         const void *owner;        /* for weir__stack_describe; of the one that has taken the stack */
+        uint32_t size;            /* usable bytes below `top` */
 
-        /* Of this room. */
-        struct weir__arena *arena; /* constant while the arena is mapped */
-        unsigned valgrind_id;      /* 0: valgrind does not know it */
-        bool is_guarded;           /* by the thread that has it */
-        bool is_deep;              /* many of its pages are in memory.  Guarded by the lock of the arenas */
+        /* Of this room, and of the thread that has it; while it is free, guarded by the lock of the arenas. */
+        uint32_t valgrind_id : 30; /* 0: valgrind does not know it */
+        bool is_guarded : 1;
+        bool is_deep : 1; /* many of its pages are in memory */
 };
 
 /* Takes a stack.
@@ -63,8 +61,8 @@ struct weir__stack_stats {
         size_t made;   /* stacks whose memory was ever used and is still mapped */
         size_t in_use; /* of them */
         size_t free;
-        size_t size;   /* usable bytes of a new one, or up to 1 KiB less */
-        size_t cap;    /* so many may be made; SIZE_MAX: no limit but memory */
+        size_t size; /* usable bytes of a new one, or up to 1 KiB less */
+        size_t cap;  /* so many may be made; SIZE_MAX: no limit but memory */
 };
 
 /* The counts of threads that take and give meanwhile are of about this moment.  Any thread. */

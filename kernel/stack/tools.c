@@ -28,7 +28,7 @@ weir__tools_are_there(void)
 void
 weir__tools_note_stack(struct weir__stack *stack)
 {
-        stack->valgrind_id = (unsigned)VALGRIND_STACK_REGISTER(stack->top - stack->size, stack->top - 1) + 1;
+        stack->valgrind_id = ((unsigned)VALGRIND_STACK_REGISTER(stack->top - stack->size, stack->top - 1) + 1) & 0x3fffffff;
 }
 
 void
