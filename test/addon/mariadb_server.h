@@ -1,88 +1,35 @@
-/* test/addon/mariadb_server.h: a server of MariaDB for a suite.
- *
- * A process beside the test, the keeper, makes a database in a temporary directory, starts the server as a user that is not root,
- * and ends it and removes the directory when the test ends, also if that is killed. */
+/* test/addon/mariadb_server.h: a server of MariaDB for a suite. */
 #ifndef WEIR_TEST_MARIADB_SERVER_H
 #define WEIR_TEST_MARIADB_SERVER_H
 
-#include <arpa/inet.h>
-#include <errno.h>
-#include <fcntl.h>
-#include <limits.h>
 #include <mysql.h>
-#include <netinet/in.h>
-#include <pwd.h>
-#include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/prctl.h>
-#include <sys/socket.h>
-#include <sys/stat.h>
-#include <sys/wait.h>
-#include <unistd.h>
-
-#include "test/fixture.h"
 
 #include <weir/mariadb.h>
 
 #define SERVER_INSTALL "/usr/bin/mariadb-install-db"
 #define SERVER_PROGRAM "/usr/sbin/mariadbd"
+#define SERVER_USER    "mysql"
+#define SERVER_AT      "mariadb://weir:secret@127.0.0.1:%d/test"
 
-static struct {
-        char directory[64];
-        int port;
-        int keeper; /* a socket to it; -1: there is no server */
-} server = {.keeper = -1};
+/* For the suites of all databases. */
+#define SQL(name)          weir_mariadb_##name
+#define SQL_POOL           weir_mariadb
+#define SQL_CONFIG_DEFAULT WEIR_MARIADB_CONFIG_DEFAULT
+#define SQL_FIRST          "?"
+#define SQL_ECHO           "SELECT ?"
+#define SQL_ECHO_TEXT      "SELECT ?"
+#define SQL_ECHO_SLOWLY    "SELECT ?, sleep(0.002)"
+#define SQL_WRONG          "SELCT 1"
+#define SQL_SLEEP(seconds) "SELECT sleep(" #seconds ")"
+#define SQL_COUNT_TO(n)    "SELECT seq FROM seq_1_to_" #n
+#define sql_pool           server_pool
+
+#include "test/addon/sql_server.h"
 
 /* -- the keeper -- */
 
-static inline const struct passwd *
-server_user(void)
-{
-        const struct passwd *user = getpwnam("mysql");
-
-        return user ? user : getpwnam("nobody");
-}
-
-static inline void
-become_user(void)
-{
-        const struct passwd *user = server_user();
-
-        if (geteuid() != 0)
-                return;
-        if (!user || setgid(user->pw_gid) != 0 || setuid(user->pw_uid) != 0)
-                _exit(125);
-}
-
 static pid_t
-spawn(const char *const *arguments)
-{
-        pid_t pid = fork();
-
-        if (pid != 0)
-                return pid;
-        become_user();
-        int log = open("log", O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600), null = open("/dev/null", O_RDONLY | O_CLOEXEC);
-        dup2(null, 0);
-        dup2(log, 1);
-        dup2(log, 2);
-        execv(arguments[0], (char *const *)arguments);
-        _exit(127);
-}
-
-static int
-run(const char *const *arguments)
-{
-        int status = -1;
-        pid_t pid = spawn(arguments);
-
-        return pid > 0 && waitpid(pid, &status, 0) == pid ? status : -1;
-}
-
-static pid_t
-start_server(void)
+launch_server(void)
 {
         char data[96], socket_path[96], port[32], pid[96], options[128];
         const char *arguments[20] = {SERVER_PROGRAM,
@@ -114,52 +61,29 @@ start_server(void)
         return spawn(arguments);
 }
 
-static inline void
-end_server(pid_t *pid, int signal)
+static void
+halt_server(pid_t *pid, char order)
 {
-        if (*pid <= 0)
-                return;
-        kill(*pid, signal);
+        kill(*pid, order == 't' ? SIGTERM : SIGKILL);
         waitpid(*pid, NULL, 0);
         while (waitpid(-1, NULL, WNOHANG) > 0)
                 continue;
         *pid = 0;
 }
 
-/* Bytes of the test: s starts the server, k kills it at once, t ends it, p stops it for a while, c has it go on. */
-static inline void
-keep(int test)
+static bool
+make_database(void)
 {
-        char order = 's', remove[128];
-        pid_t pid = 0;
+        char data[96], user[64];
+        const struct passwd *entry = geteuid() == 0 ? server_user() : getpwuid(geteuid());
+        const char *arguments[] = {
+                SERVER_INSTALL,   "--no-defaults",       data, user, "--auth-root-authentication-method=socket",
+                "--skip-test-db", "--skip-name-resolve", NULL};
 
-        do {
-                if (order == 's' && pid == 0)
-                        pid = start_server();
-                else if (order == 'p' || order == 'c')
-                        kill(pid, order == 'p' ? SIGSTOP : SIGCONT);
-                else if (order != 's')
-                        end_server(&pid, order == 'k' ? SIGKILL : SIGTERM);
-        } while (write(test, &order, 1) == 1 && read(test, &order, 1) == 1);
-        end_server(&pid, SIGKILL);
-        if (chdir("/") == 0) {
-                snprintf(remove, sizeof remove, "rm -rf %s", server.directory);
-                _exit(system(remove));
-        }
-        _exit(0);
-}
-
-static int
-free_port(void)
-{
-        struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr = {htonl(INADDR_LOOPBACK)}};
-        socklen_t size = sizeof address;
-        int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-
-        if (bind(fd, (struct sockaddr *)&address, size) != 0 || getsockname(fd, (struct sockaddr *)&address, &size) != 0)
-                abort();
-        close(fd);
-        return ntohs(address.sin_port);
+        snprintf(data, sizeof data, "--datadir=%s/data", server.directory);
+        snprintf(user, sizeof user, "--auth-root-socket-user=%s", entry->pw_name);
+        setenv("TMPDIR", server.directory, 1); /* a server that starts removes temporary tables of others */
+        return run(arguments) == 0;
 }
 
 /* -- orders of the test -- */
@@ -175,13 +99,6 @@ server_url(bool is_tcp)
         else
                 snprintf(text[0], sizeof text[0], "mariadb://weir:secret@/test?socket=%s/socket", server.directory);
         return text[is_tcp];
-}
-
-static inline void
-server_order(char order)
-{
-        if (write(server.keeper, &order, 1) != 1 || read(server.keeper, &order, 1) != 1)
-                abort();
 }
 
 static inline MYSQL *
@@ -206,7 +123,7 @@ server_ask(const char *sql)
         MYSQL_RES *result = NULL;
         MYSQL_ROW row = NULL;
 
-        if (!connection || mysql_query(connection, sql) != 0)
+        if (!connection || mysql_select_db(connection, "test") != 0 || mysql_query(connection, sql) != 0)
                 fprintf(stderr, "%s: %s\n", sql, connection ? mysql_error(connection) : "no connection");
         else
                 result = mysql_store_result(connection);
@@ -236,26 +153,6 @@ server_await(void)
         WEIR_TEST_EVENTUALLY(server_is_there());
         WEIR_TEST_EVENTUALLY(atoi(server_ask("SELECT variable_value FROM information_schema.global_status "
                                              "WHERE variable_name = 'Uptime'")) >= 1);
-}
-
-static inline void
-server_start(void)
-{
-        server_order('s');
-        server_await();
-}
-
-/* Without a word to its clients. */
-static inline void
-server_kill(void)
-{
-        server_order('k');
-}
-
-static inline void
-server_stop(void)
-{
-        server_order('t');
 }
 
 /* It does not answer any more, and then does. */
@@ -315,40 +212,9 @@ make_users(void)
 static inline bool
 server_make(void)
 {
-        char data[96], user[64];
-        const struct passwd *entry = geteuid() == 0 ? server_user() : getpwuid(geteuid());
-        const char *arguments[] = {
-                SERVER_INSTALL,   "--no-defaults",       data, user, "--auth-root-authentication-method=socket",
-                "--skip-test-db", "--skip-name-resolve", NULL};
-        int ends[2];
-
         if (access(SERVER_INSTALL, X_OK) != 0 || access(SERVER_PROGRAM, X_OK) != 0)
                 return false;
-        strcpy(server.directory, "/tmp/weir-mariadb-XXXXXX");
-        if (!mkdtemp(server.directory) || socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0)
-                abort();
-        if (chmod(server.directory, 0755) != 0 || (geteuid() == 0 && chown(server.directory, entry->pw_uid, entry->pw_gid) != 0))
-                abort();
-        server.port = free_port();
-        snprintf(data, sizeof data, "--datadir=%s/data", server.directory);
-        snprintf(user, sizeof user, "--auth-root-socket-user=%s", entry->pw_name);
-        fflush(NULL);
-        if (fork() == 0) {
-                close(ends[0]);
-                setsid();
-                prctl(PR_SET_CHILD_SUBREAPER, 1);
-                signal(SIGPIPE, SIG_IGN);
-                weir_test_leaks_do_not_count = 1;
-                setenv("TMPDIR", server.directory, 1); /* a server that starts removes temporary tables of others */
-                if (chdir(server.directory) != 0 || run(arguments) != 0)
-                        _exit(1);
-                keep(ends[1]);
-        }
-        close(ends[1]);
-        server.keeper = ends[0];
-        char started;
-        if (read(server.keeper, &started, 1) != 1)
-                abort();
+        server_begin("/tmp/weir-mariadb-XXXXXX");
         if (!make_users())
                 abort();
         server_await();
@@ -385,15 +251,6 @@ server_pool(unsigned connections, bool is_tcp)
         weir_mariadb *pool = weir_mariadb_new(server_url(is_tcp), &config);
         CU_ASSERT_PTR_NOT_NULL_FATAL(pool);
         return pool;
-}
-
-static inline struct weir_mariadb_stats
-server_stats(weir_mariadb *pool)
-{
-        struct weir_mariadb_stats stats = {.size = sizeof stats};
-
-        CU_ASSERT_EQUAL(weir_mariadb_stats(pool, &stats), 0);
-        return stats;
 }
 
 /* The main function of a suite. */

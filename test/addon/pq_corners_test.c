@@ -1,5 +1,5 @@
 /* test/addon/pq_corners_test.c: what hardly ever happens: an answer too late, an end of COPY that libpq does not take, a
- * limit without end, figures in a child of fork.
+ * limit without end.
  *
  * The linker puts the functions below in front of those of libpq and of the library (test/CMakeLists.txt). */
 #include "test/addon/pq_fake.h"
@@ -78,7 +78,7 @@ an_answer_of_a_lost_connection_is_not_taken_for_one_of_the_next(void)
         weir_log_set(NULL, NULL);
         fake_begin(&fake, lose_the_first);
         config.connect_limit = WEIR_SEC(3600); /* at a limit the pool would ask again */
-        weir_pq *pool = weir_pq_new(fake.conninfo, &config);
+        weir_pq *pool = weir_pq_new(fake.url, &config);
         weir_channel *events = weir_pq_events_new(10), *others = weir_pq_events_new(10);
         weir_pq_listener *listener = weir_pq_listen(pool, "orders", events);
         WEIR_TEST_EVENTUALLY(waits);
@@ -164,53 +164,6 @@ a_limit_may_be_nearly_for_ever(void)
         weir_test_end();
 }
 
-/* -- figures in a child of fork -- */
-
-static _Atomic bool should_write;
-
-static void *
-write_figures(void *context)
-{
-        int null = open("/dev/null", O_WRONLY | O_CLOEXEC);
-
-        (void)context;
-        while (should_write)
-                weir_pq_metrics_write(null);
-        close(null);
-        return NULL;
-}
-
-/* A thread of the parent may be within the list of pools at that time. */
-static void
-a_child_has_no_figures_of_its_parent(void)
-{
-        pthread_t writer;
-        int status;
-
-        weir_test_begin_real(1);
-        weir_pq *pool = server_pool(1, 0, false);
-        should_write = true;
-        pthread_create(&writer, NULL, write_figures, NULL);
-        for (int i = 0; i < 50; i++) {
-                pid_t child = fork();
-                if (child == 0) {
-                        weir_test_leaks_do_not_count = 1;
-                        alarm(20);
-                        int refused = weir_pq_metrics_write(STDOUT_FILENO);
-                        weir_pq *own = weir_pq_new("host=127.0.0.1", NULL);
-                        _exit(refused == -ECHILD && own && weir_pq_metrics_write(open("/dev/null", O_WRONLY | O_CLOEXEC)) == 0
-                                      ? 0
-                                      : 1);
-                }
-                CU_ASSERT_FATAL(waitpid(child, &status, 0) == child);
-                CU_ASSERT(WIFEXITED(status) && WEXITSTATUS(status) == 0);
-        }
-        should_write = false;
-        pthread_join(writer, NULL);
-        weir_pq_unref(pool);
-        weir_test_end();
-}
-
 int
 main(void)
 {
@@ -218,7 +171,6 @@ main(void)
                 WEIR_TEST(an_answer_of_a_lost_connection_is_not_taken_for_one_of_the_next),
                 WEIR_TEST(a_copy_whose_end_is_refused_fails),
                 WEIR_TEST(a_limit_may_be_nearly_for_ever),
-                WEIR_TEST(a_child_has_no_figures_of_its_parent),
         };
 
         return server_main("pq_corners", tests, sizeof tests / sizeof *tests);

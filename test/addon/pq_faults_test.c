@@ -1,62 +1,10 @@
 /* test/addon/pq_faults_test.c: servers that end, that do not answer, that answer nonsense, and that cannot be reached. */
 #include "test/addon/pq_fake.h"
 
-struct end {
-        struct weir_test_latch latch;
-        int status;
-        char problem[512], sqlstate[8], value[64];
-};
+#define FAKE_BYTES     "NRESZTDC"
+#define SQL_CONNECTION "SELECT pg_backend_pid()"
 
-static void
-note_end(weir_task *query, void *context)
-{
-        struct end *end = context;
-        const char *problem = weir_pq_problem(query), *value = weir_pq_value(query, 0, 0, NULL);
-
-        end->status = weir_task_status(query);
-        snprintf(end->problem, sizeof end->problem, "%s", problem ? problem : "");
-        snprintf(end->sqlstate, sizeof end->sqlstate, "%s", weir_pq_sqlstate(query));
-        snprintf(end->value, sizeof end->value, "%s", value ? value : "");
-        weir_test_latch_count_down(&end->latch);
-}
-
-static struct end
-fresh(void)
-{
-        struct end end = {.status = 1};
-
-        weir_test_latch_init(&end.latch, 1);
-        return end;
-}
-
-static struct end
-ask(weir_pq *pool, const char *sql)
-{
-        struct end end = fresh();
-
-        weir_task_run(weir_pq_query_new(pool, sql, note_end, &end));
-        return end;
-}
-
-static weir_pq *
-pool_of(const char *conninfo, weir_nsec connect_limit)
-{
-        struct weir_pq_config config = WEIR_PQ_CONFIG_DEFAULT;
-
-        config.connect_limit = connect_limit;
-        config.clean_limit = WEIR_MSEC(200);
-        config.name = "test";
-        weir_pq *pool = weir_pq_new(conninfo, &config);
-        CU_ASSERT_PTR_NOT_NULL_FATAL(pool);
-        return pool;
-}
-
-static void
-begin(unsigned pollers)
-{
-        weir_test_begin_real((int)pollers);
-        weir_log_set(NULL, NULL);
-}
+#include "test/addon/sql_faults.h"
 
 /* -- connections that cannot be made -- */
 
@@ -129,119 +77,6 @@ names_are_looked_up_by_weir(void)
         weir_test_end();
 }
 
-static void
-one_that_does_not_answer_is_too_late(void)
-{
-        struct fake fake;
-
-        begin(2);
-        fake_begin(&fake, NULL);
-        weir_pq *pool = pool_of(fake.conninfo, WEIR_MSEC(50));
-        struct end end = ask(pool, "SELECT 1");
-        CU_ASSERT_EQUAL(end.status, -ETIMEDOUT);
-        CU_ASSERT_EQUAL(server_stats(pool).connections, 0);
-        weir_pq_unref(pool);
-        pool = pool_of(fake.conninfo, WEIR_FOREVER);
-        struct end late = fresh();
-        weir_task *query = weir_pq_query_new(pool, "SELECT 1", note_end, &late);
-        weir_pq_set_limit(query, WEIR_MSEC(30));
-        CU_ASSERT_EQUAL(weir_task_run(query), -ETIMEDOUT);
-        CU_ASSERT_STRING_EQUAL(late.problem,
-                               "too late while it waited for a connection (pool test, 0 busy, 1 being made, 1 wait)");
-        struct end closed = fresh();
-        weir_task_start(weir_pq_query_new(pool, "SELECT 1", note_end, &closed));
-        weir_pq_close(pool);
-        weir_test_latch_wait(&closed.latch);
-        CU_ASSERT_EQUAL(closed.status, -EPIPE);
-        WEIR_TEST_EVENTUALLY(server_stats(pool).connections == 0);
-        weir_pq_unref(pool);
-        fake_end(&fake);
-        weir_test_end();
-}
-
-/* -- nonsense -- */
-
-static _Atomic unsigned seed;
-
-static void
-serve_garbage(int fd)
-{
-        struct weir_test_random random = {seed++};
-        unsigned char bytes[300];
-        size_t size = 1 + weir_test_random_below(&random, sizeof bytes);
-
-        for (size_t i = 0; i < size; i++)
-                bytes[i] = (unsigned char)weir_test_random(&random);
-        if (weir_test_random_below(&random, 4) == 0)
-                bytes[0] = "NRESZTDC"[weir_test_random_below(&random, 8)];
-        if (weir_test_random_below(&random, 3) > 0 && !fake_greet(fd))
-                return;
-        fake_send(fd, bytes, size);
-        shutdown(fd, SHUT_WR);
-        while (recv(fd, bytes, sizeof bytes, 0) > 0)
-                continue;
-}
-
-static void
-nonsense_ends_the_connection(void)
-{
-        struct fake fake;
-        unsigned successes = 0;
-
-        begin(2);
-        seed = (unsigned)weir_test_seed();
-        fake_begin(&fake, serve_garbage);
-        weir_pq *pool = pool_of(fake.conninfo, WEIR_MSEC(100));
-        for (int i = 0; i < 100; i++) {
-                struct end end = fresh();
-                weir_task *query = weir_pq_query_new(pool, "SELECT 1", note_end, &end);
-
-                weir_pq_set_limit(query, WEIR_MSEC(50));
-                weir_task_run(query);
-                successes += end.status == 0;
-                CU_ASSERT_NOT_EQUAL(end.problem[0], '\0');
-        }
-        CU_ASSERT_EQUAL(successes, 0);
-        weir_pq_unref(pool);
-        fake_end(&fake);
-        weir_test_end();
-}
-
-static void
-serve_silence(int fd)
-{
-        char byte;
-
-        if (fake_greet(fd))
-                while (recv(fd, &byte, 1, 0) > 0)
-                        continue;
-}
-
-/* Also the request to cancel gets no answer but the end of its connection. */
-static void
-a_server_that_falls_silent_loses_its_connection(void)
-{
-        struct fake fake;
-
-        begin(2);
-        fake_begin(&fake, serve_silence);
-        weir_pq *pool = pool_of(fake.conninfo, WEIR_SEC(10));
-        struct end end = fresh();
-        weir_series *series = weir_series_ref(weir_series_new(NULL, NULL));
-        weir_series_push(series, weir_pq_query_new(pool, "SELECT 1", note_end, &end));
-        weir_series_start(series);
-        WEIR_TEST_EVENTUALLY(server_stats(pool).queries == 1);
-        weir_series_cancel(series);
-        weir_series_unref(series);
-        weir_test_latch_wait(&end.latch);
-        CU_ASSERT_EQUAL(end.status, -ECANCELED);
-        WEIR_TEST_EVENTUALLY(server_stats(pool).connections == 0);
-        CU_ASSERT_EQUAL(server_stats(pool).lost, 1);
-        weir_pq_unref(pool);
-        fake_end(&fake);
-        weir_test_end();
-}
-
 /* -- servers that end -- */
 
 static void
@@ -284,130 +119,24 @@ a_backend_that_ends_within_a_query_is_told(void)
         weir_test_end();
 }
 
-enum { FLOWS = 16 };
-
-static struct {
-        weir_pq *pool;
-        _Atomic bool should_stop;
-        _Atomic unsigned right, lost, other, running;
-        _Atomic int other_status;
-} load;
-
-static weir_task *next_query(void *context);
-
-static void
-note_load(weir_task *query, void *context)
-{
-        int status = weir_task_status(query);
-
-        (void)context;
-        if (status == 0)
-                load.right++;
-        else if (status == -ECONNRESET || status == -ECONNREFUSED || status == -ENOENT)
-                load.lost++;
-        else {
-                load.other++;
-                load.other_status = status;
-        }
-}
-
-static weir_task *
-next_query(void *context)
-{
-        if (load.should_stop)
-                return NULL;
-        weir_task *query = weir_pq_query_new(load.pool, "SELECT $1::int", note_load, context);
-        weir_pq_add_int(query, 5);
-        weir_pq_set_prepared(query);
-        return query;
-}
-
-static void
-note_flow(weir_task *task, void *context)
-{
-        (void)task, (void)context;
-        load.running--;
-}
-
-static void
-load_passes(unsigned count)
-{
-        unsigned before = load.right;
-
-        WEIR_TEST_EVENTUALLY(load.right >= before + count);
-}
-
-static void
-a_server_is_killed_and_started_under_load(unsigned pipeline)
-{
-        struct weir_pq_config config = WEIR_PQ_CONFIG_DEFAULT;
-
-        begin(2);
-        config.connections = 5;
-        config.pipeline = pipeline;
-        memset(&load, 0, sizeof load);
-        load.pool = weir_pq_new(server_conninfo(pipeline > 1), &config);
-        load.running = FLOWS;
-        for (unsigned i = 0; i < FLOWS; i++)
-                weir_task_start(weir_repeater_new(next_query, note_flow, NULL));
-        for (unsigned round = 0; round < 2; round++) {
-                load_passes(500);
-                unsigned lost = load.lost;
-                if (round == 0)
-                        server_kill();
-                else
-                        server_stop();
-                WEIR_TEST_EVENTUALLY(load.lost >= lost + 2 * FLOWS);
-                server_start();
-        }
-        load_passes(500);
-        load.should_stop = true;
-        WEIR_TEST_EVENTUALLY(load.running == 0);
-        CU_ASSERT_EQUAL(load.other, 0);
-        if (load.other)
-                printf("status %d\n", load.other_status);
-        struct weir_pq_stats stats = server_stats(load.pool); /* how long the server is away depends on the machine */
-        CU_ASSERT(load.lost <= FLOWS * (stats.refused + stats.lost + 2));
-        printf("%u queries, and %u when the server was not there\n", load.right, load.lost);
-        weir_pq_unref(load.pool);
-        weir_test_end();
-}
-
 static void
 a_server_may_be_killed_under_load(void)
 {
-        a_server_is_killed_and_started_under_load(1);
+        struct weir_pq_config config = WEIR_PQ_CONFIG_DEFAULT;
+
+        a_server_is_killed_and_started_under_load(server_conninfo(false), &config);
 }
 
 static void
 and_with_a_pipeline(void)
 {
-        a_server_is_killed_and_started_under_load(8);
+        struct weir_pq_config config = WEIR_PQ_CONFIG_DEFAULT;
+
+        config.pipeline = 8;
+        a_server_is_killed_and_started_under_load(server_conninfo(true), &config);
 }
 
-/* -- forks -- */
-
-static void
-a_child_leaves_the_connections_alone(void)
-{
-        begin(1);
-        weir_pq *pool = pool_of(server_conninfo(true), WEIR_SEC(10));
-        char pid[64];
-        snprintf(pid, sizeof pid, "%s", ask(pool, "SELECT pg_backend_pid()").value);
-        pid_t child = fork();
-        if (child == 0) {
-                weir_test_leaks_do_not_count = 1;
-                int refused = weir_task_start(weir_pq_query_new(pool, "SELECT 1", NULL, NULL));
-                weir_pq_close(pool);
-                weir_pq_unref(pool);
-                _exit(refused == -ECHILD || refused == -ENOMEM ? 0 : 1);
-        }
-        int status;
-        CU_ASSERT(waitpid(child, &status, 0) == child && WIFEXITED(status) && WEXITSTATUS(status) == 0);
-        CU_ASSERT_STRING_EQUAL(ask(pool, "SELECT pg_backend_pid()").value, pid);
-        weir_pq_unref(pool);
-        weir_test_end();
-}
+/* -- a server that stands still -- */
 
 static pid_t postmaster; /* that stands still */
 
@@ -488,6 +217,7 @@ main(void)
                 WEIR_TEST(a_server_may_be_killed_under_load),
                 WEIR_TEST(and_with_a_pipeline),
                 WEIR_TEST(a_child_leaves_the_connections_alone),
+                WEIR_TEST(a_child_has_no_figures_of_its_parent),
         };
 
         return server_main("pq_faults", tests, sizeof tests / sizeof *tests);

@@ -1,30 +1,10 @@
-/* test/addon/pq_server.h: a server of PostgreSQL for a suite.
- *
- * A process beside the test, the keeper, makes a database in a temporary directory, starts the server as a user that is not root,
- * and ends it and removes the directory when the test ends, also if that is killed. */
+/* test/addon/pq_server.h: a server of PostgreSQL for a suite. */
 #ifndef WEIR_TEST_PQ_SERVER_H
 #define WEIR_TEST_PQ_SERVER_H
 
-#include <arpa/inet.h>
-#include <errno.h>
-#include <fcntl.h>
 #include <glob.h>
 #include <libpq-fe.h>
-#include <limits.h>
-#include <netinet/in.h>
 #include <poll.h>
-#include <pwd.h>
-#include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/prctl.h>
-#include <sys/socket.h>
-#include <sys/stat.h>
-#include <sys/wait.h>
-#include <unistd.h>
-
-#include "test/fixture.h"
 
 #include <weir/pq.h>
 
@@ -34,54 +14,30 @@
 #define SERVER_CONNECTIONS "max_connections=40"
 #endif
 
-static struct {
-        char programs[PATH_MAX - 64]; /* where initdb and postgres are */
-        char directory[64];
-        int port;
-        int keeper; /* a socket to it; -1: there is no server */
-} server = {.keeper = -1};
+#define SERVER_USER "postgres"
+#define SERVER_AT   "host=127.0.0.1 port=%d user=weir dbname=postgres"
+
+/* For the suites of all databases. */
+#define SQL(name)          weir_pq_##name
+#define SQL_POOL           weir_pq
+#define SQL_CONFIG_DEFAULT WEIR_PQ_CONFIG_DEFAULT
+#define SQL_FIRST          "$1"
+#define SQL_ECHO           "SELECT $1::bigint"
+#define SQL_ECHO_TEXT      "SELECT $1::text"
+#define SQL_ECHO_SLOWLY    "SELECT $1::bigint, pg_sleep(0.002)"
+#define SQL_WRONG          "SELECT 1/0"
+#define SQL_SLEEP(seconds) "SELECT pg_sleep(" #seconds ")"
+#define SQL_COUNT_TO(n)    "SELECT generate_series(1, " #n ")"
+#define server_url         server_conninfo
+
+#include "test/addon/sql_server.h"
+
+static char server_programs[PATH_MAX - 64]; /* where initdb and postgres are */
 
 /* -- the keeper -- */
 
-static inline void
-become_user(void)
-{
-        const struct passwd *user = getpwnam("postgres");
-
-        if (geteuid() != 0)
-                return;
-        user = user ? user : getpwnam("nobody");
-        if (!user || setgid(user->pw_gid) != 0 || setuid(user->pw_uid) != 0)
-                _exit(125);
-}
-
 static pid_t
-spawn(const char *const *arguments)
-{
-        pid_t pid = fork();
-
-        if (pid != 0)
-                return pid;
-        become_user();
-        int log = open("log", O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600), null = open("/dev/null", O_RDONLY | O_CLOEXEC);
-        dup2(null, 0);
-        dup2(log, 1);
-        dup2(log, 2);
-        execv(arguments[0], (char *const *)arguments);
-        _exit(127);
-}
-
-static int
-run(const char *const *arguments)
-{
-        int status = -1;
-        pid_t pid = spawn(arguments);
-
-        return pid > 0 && waitpid(pid, &status, 0) == pid ? status : -1;
-}
-
-static pid_t
-start_postgres(void)
+launch_server(void)
 {
         char program[PATH_MAX], port[16];
         const char *arguments[] = {program,
@@ -107,7 +63,7 @@ start_postgres(void)
                                    "wal_level=minimal",
                                    NULL};
 
-        snprintf(program, sizeof program, "%s/postgres", server.programs);
+        snprintf(program, sizeof program, "%s/postgres", server_programs);
         snprintf(port, sizeof port, "%d", server.port);
         return spawn(arguments);
 }
@@ -128,13 +84,12 @@ children_of(pid_t pid, int *children, int room)
         return count;
 }
 
-static inline void
-end_postgres(pid_t *pid, int signal)
+/* An end by 't' ends its connections first. */
+static void
+halt_server(pid_t *pid, char order)
 {
-        int children[256], count = 0;
+        int children[256], count = 0, signal = order == 'k' ? SIGKILL : order == 't' ? SIGINT : SIGQUIT;
 
-        if (*pid <= 0)
-                return;
         if (signal == SIGKILL) {
                 kill(*pid, SIGSTOP);
                 count = children_of(*pid, children, 256);
@@ -150,38 +105,14 @@ end_postgres(pid_t *pid, int signal)
         *pid = 0;
 }
 
-/* Bytes of the test: s starts the server, k kills it at once, t ends its connections and then it. */
-static inline void
-keep(int test)
+static bool
+make_database(void)
 {
-        char order = 's', remove[128];
-        pid_t postgres = 0;
+        char program[PATH_MAX];
+        const char *arguments[] = {program, "-D", "data", "-A", "trust", "-U", "weir", "-E", "UTF8", "--locale=C", "-N", NULL};
 
-        do {
-                if (order == 's' && postgres == 0)
-                        postgres = start_postgres();
-                else if (order != 's')
-                        end_postgres(&postgres, order == 'k' ? SIGKILL : order == 't' ? SIGINT : SIGQUIT);
-        } while (write(test, &order, 1) == 1 && read(test, &order, 1) == 1);
-        end_postgres(&postgres, SIGQUIT);
-        if (chdir("/") == 0) {
-                snprintf(remove, sizeof remove, "rm -rf %s", server.directory);
-                _exit(system(remove));
-        }
-        _exit(0);
-}
-
-static int
-free_port(void)
-{
-        struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr = {htonl(INADDR_LOOPBACK)}};
-        socklen_t size = sizeof address;
-        int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-
-        if (bind(fd, (struct sockaddr *)&address, size) != 0 || getsockname(fd, (struct sockaddr *)&address, &size) != 0)
-                abort();
-        close(fd);
-        return ntohs(address.sin_port);
+        snprintf(program, sizeof program, "%s/initdb", server_programs);
+        return run(arguments) == 0;
 }
 
 /* -- orders of the test -- */
@@ -197,36 +128,9 @@ server_conninfo(bool is_tcp)
 }
 
 static inline void
-server_order(char order)
-{
-        if (write(server.keeper, &order, 1) != 1 || read(server.keeper, &order, 1) != 1)
-                abort();
-}
-
-static inline void
 server_await(void)
 {
         WEIR_TEST_EVENTUALLY(PQping(server_conninfo(false)) == PQPING_OK);
-}
-
-static inline void
-server_start(void)
-{
-        server_order('s');
-        server_await();
-}
-
-/* Without a word to its clients. */
-static inline void
-server_kill(void)
-{
-        server_order('k');
-}
-
-static inline void
-server_stop(void)
-{
-        server_order('t');
 }
 
 /* A query of the test itself, which blocks.  The first value, or "". */
@@ -252,8 +156,8 @@ find_programs(void)
         bool is_there = glob("/usr/lib/postgresql/*/bin/initdb", 0, NULL, &found) == 0;
 
         if (is_there) {
-                snprintf(server.programs, sizeof server.programs, "%s", found.gl_pathv[found.gl_pathc - 1]);
-                *strrchr(server.programs, '/') = '\0';
+                snprintf(server_programs, sizeof server_programs, "%s", found.gl_pathv[found.gl_pathc - 1]);
+                *strrchr(server_programs, '/') = '\0';
         }
         globfree(&found);
         return is_there;
@@ -263,37 +167,9 @@ find_programs(void)
 static inline bool
 server_make(void)
 {
-        char program[PATH_MAX];
-        const char *arguments[] = {program, "-D", "data", "-A", "trust", "-U", "weir", "-E", "UTF8", "--locale=C", "-N", NULL};
-        int ends[2];
-        const struct passwd *user = getpwnam("postgres");
-
         if (!find_programs())
                 return false;
-        strcpy(server.directory, "/tmp/weir-pq-XXXXXX");
-        if (!mkdtemp(server.directory) || socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0)
-                abort();
-        user = user ? user : getpwnam("nobody");
-        if (geteuid() == 0 && chown(server.directory, user->pw_uid, user->pw_gid) != 0)
-                abort();
-        server.port = free_port();
-        fflush(NULL);
-        if (fork() == 0) {
-                close(ends[0]);
-                setsid();
-                prctl(PR_SET_CHILD_SUBREAPER, 1);
-                signal(SIGPIPE, SIG_IGN);
-                weir_test_leaks_do_not_count = 1;
-                snprintf(program, sizeof program, "%s/initdb", server.programs);
-                if (chdir(server.directory) != 0 || run(arguments) != 0)
-                        _exit(1);
-                keep(ends[1]);
-        }
-        close(ends[1]);
-        server.keeper = ends[0];
-        char started;
-        if (read(server.keeper, &started, 1) != 1)
-                abort();
+        server_begin("/tmp/weir-pq-XXXXXX");
         server_await();
         return true;
 }
@@ -331,13 +207,10 @@ server_pool(unsigned connections, unsigned pipeline, bool is_tcp)
         return pool;
 }
 
-static inline struct weir_pq_stats
-server_stats(weir_pq *pool)
+static inline weir_pq *
+sql_pool(unsigned connections, bool is_tcp)
 {
-        struct weir_pq_stats stats = {.size = sizeof stats};
-
-        CU_ASSERT_EQUAL(weir_pq_stats(pool, &stats), 0);
-        return stats;
+        return server_pool(connections, 1, is_tcp);
 }
 
 /* The main function of a suite. */

@@ -58,7 +58,7 @@ results_come_a_byte_at_a_time(void)
         fake_begin(&proxy, carry);
         struct weir_pq_config config = WEIR_PQ_CONFIG_DEFAULT;
         config.connections = 1; /* the proxy has one at a time */
-        weir_pq *pool = weir_pq_new(proxy.conninfo, &config);
+        weir_pq *pool = weir_pq_new(proxy.url, &config);
         for (int i = 0; i < 3; i++) {
                 weir_task *query = weir_pq_query_new(pool, "SELECT $1::bigint * 2, repeat('x', 500)", note_sum, &sum);
 

@@ -1,212 +1,33 @@
-/* test/addon/pq_storm_test.c: many flows at once, cancelled at any moment: each callback comes once, each query gets its own
- * answer, and no connection is lost. */
+/* test/addon/pq_storm_test.c: many flows at once, with a pipeline and without. */
 #include "test/addon/pq_server.h"
-
-static struct {
-        weir_pq *pool;
-        _Atomic int64_t left;
-        _Atomic int64_t right, cancelled, wrong, flows;
-} storm;
-
-/* -- as many as possible -- */
-
-struct flow {
-        int64_t number; /* of the present query */
-};
+#include "test/addon/sql_storm.h"
 
 static void
-check_answer(weir_task *query, void *context)
+queries(unsigned pipeline, int64_t count)
 {
-        const struct flow *flow = context;
-        int64_t answer = -1;
-
-        if (weir_task_status(query) == 0 && weir_pq_int(query, 0, 0, &answer) == 0 && answer == flow->number)
-                storm.right++;
-        else
-                storm.wrong++;
-}
-
-static weir_task *
-next_query(void *context)
-{
-        struct flow *flow = context;
-
-        flow->number = atomic_fetch_sub(&storm.left, 1);
-        if (flow->number <= 0)
-                return NULL;
-        weir_task *query = weir_pq_query_new(storm.pool, "SELECT $1::bigint", check_answer, flow);
-        weir_pq_add_int(query, flow->number);
-        weir_pq_set_prepared(query);
-        return query;
-}
-
-static void
-end_flow(weir_task *task, void *context)
-{
-        (void)task, (void)context;
-        storm.flows--;
-}
-
-static void
-run_queries(unsigned pipeline, int64_t count)
-{
-        enum { FLOWS = 64 };
-        static struct flow flows[FLOWS];
-
         weir_test_begin_real(2);
-        storm.pool = server_pool(4, pipeline, pipeline % 2);
-        storm.left = count;
-        storm.right = storm.wrong = 0;
-        storm.flows = FLOWS;
-        for (unsigned i = 0; i < FLOWS; i++)
-                weir_task_start(weir_repeater_new(next_query, end_flow, &flows[i]));
-        for (int64_t left = count; storm.flows > 0; left = storm.left)
-                WEIR_TEST_EVENTUALLY(storm.flows == 0 || storm.left < left);
-        CU_ASSERT_EQUAL(storm.right, count);
-        CU_ASSERT_EQUAL(storm.wrong, 0);
-        CU_ASSERT_EQUAL(server_stats(storm.pool).lost, 0);
-        weir_pq_unref(storm.pool);
-        weir_test_end();
+        run_queries(server_pool(4, pipeline, pipeline % 2), count);
 }
 
 static void
 a_hundred_thousand_queries_get_their_answers(void)
 {
-        run_queries(16, 80000);
-        run_queries(1, 20000);
-}
-
-/* -- cancels -- */
-
-struct act {
-        _Atomic int calls;
-        int status;
-        int64_t number;
-        bool is_right;
-        weir_channel *rows;
-};
-
-static void
-note_answer(weir_task *query, void *context)
-{
-        struct act *act = context;
-        int64_t answer = -1;
-
-        act->status = weir_task_status(query);
-        act->is_right = act->status != 0 || (weir_pq_int(query, 0, 0, &answer) == 0 && answer == act->number);
-        act->calls++;
-}
-
-static void
-note_end(weir_task *task, void *context)
-{
-        struct act *act = context;
-
-        act->status = weir_task_status(task);
-        act->is_right = true;
-        act->calls++;
-}
-
-static void
-push_steps(weir_pq *transaction, weir_series *series, void *context)
-{
-        (void)context;
-        weir_series_push(series, weir_pq_query_new(transaction, "INSERT INTO storm VALUES (1)", NULL, NULL));
-        weir_series_push(series, weir_pq_query_new(transaction, "INSERT INTO storm VALUES (-1)", NULL, NULL));
-}
-
-static weir_task *
-act_new(weir_pq *pool, struct act *act, uint64_t kind)
-{
-        weir_task *task;
-
-        switch (kind) {
-        case 0:
-        case 1:
-        case 2:
-                task = weir_pq_query_new(pool, kind == 2 ? "SELECT $1::bigint, pg_sleep(0.002)" : "SELECT $1::bigint",
-                                         note_answer, act);
-                weir_pq_add_int(task, act->number);
-                if (kind)
-                        weir_pq_set_prepared(task);
-                return task;
-        case 3:
-                act->rows = weir_pq_rows_new(2);
-                task = weir_pq_query_new(pool, "SELECT generate_series(1, 1000)", note_end, act);
-                weir_pq_set_rows(task, act->rows);
-                return task;
-        case 4: return weir_pq_script_new(pool, "SELECT 1; SELECT 2", note_end, act);
-        default: return weir_pq_transaction_new(pool, push_steps, note_end, act);
-        }
-}
-
-static void
-storm_of_cancels(unsigned pipeline)
-{
-        enum { ACTS = 1500, BESIDE = 20 };
-        static struct act acts[ACTS];
-        weir_series *series[ACTS];
-        struct weir_test_random random = {weir_test_seed() + pipeline};
-        unsigned cancelled = 0, wrong = 0;
-
-        server_ask("DROP TABLE IF EXISTS storm");
-        server_ask("CREATE TABLE storm (a int)");
-        weir_test_begin_real(2);
-        weir_log_set(NULL, NULL);
-        weir_pq *pool = server_pool(3, pipeline, pipeline % 2);
-        memset(acts, 0, sizeof acts);
-        for (unsigned i = 0; i < ACTS; i++) {
-                acts[i].number = i;
-                weir_task *task = act_new(pool, &acts[i], weir_test_random_below(&random, 6));
-                if (weir_test_random_below(&random, 20) == 0)
-                        weir_pq_set_limit(task, 1 + (weir_nsec)weir_test_random_below(&random, 1000000));
-                series[i] = weir_series_ref(weir_series_new(NULL, NULL));
-                weir_series_push(series[i], task);
-                weir_series_start(series[i]);
-                if (i < BESIDE)
-                        continue;
-                unsigned old = i - BESIDE;
-                if (weir_test_random_below(&random, 3) == 0)
-                        weir_series_cancel(series[weir_test_random_below(&random, 2) ? i : old]);
-                if (weir_test_random_below(&random, 3) > 0)
-                        continue;
-                for (unsigned at = old; at <= i; at++) /* rows that nobody takes keep their connection */
-                        if (acts[at].rows)
-                                weir_channel_close(acts[at].rows);
-                WEIR_TEST_EVENTUALLY(acts[old].calls > 0);
-        }
-        for (unsigned i = 0; i < ACTS; i++) {
-                if (acts[i].rows)
-                        weir_channel_close(acts[i].rows);
-                WEIR_TEST_EVENTUALLY(acts[i].calls > 0);
-                weir_channel_unref(acts[i].rows);
-                weir_series_unref(series[i]);
-                cancelled += acts[i].status == -ECANCELED;
-                wrong += !acts[i].is_right || acts[i].calls != 1 ||
-                         (acts[i].status && acts[i].status != -ECANCELED && acts[i].status != -ETIMEDOUT &&
-                          acts[i].status != -EPIPE);
-        }
-        CU_ASSERT_EQUAL(wrong, 0);
-        CU_ASSERT(cancelled > 0);
-        WEIR_TEST_EVENTUALLY(server_stats(pool).busy == 0 && server_stats(pool).waiting == 0 &&
-                             server_stats(pool).connecting == 0);
-        CU_ASSERT_EQUAL(server_stats(pool).lost, 0);
-        printf("%u of %d were cancelled\n", cancelled, ACTS);
-        weir_pq_unref(pool);
-        weir_test_end();
-        CU_ASSERT_STRING_EQUAL(server_ask("SELECT coalesce(sum(a), 0) FROM storm"), "0");
+        queries(16, 80000);
+        queries(1, 20000);
 }
 
 static void
 cancels_at_any_moment(void)
 {
-        storm_of_cancels(1);
+        storm_begin();
+        storm_of_cancels(server_pool(3, 1, true), 1, false);
 }
 
 static void
 cancels_at_any_moment_in_a_pipeline(void)
 {
-        storm_of_cancels(8);
+        storm_begin();
+        storm_of_cancels(server_pool(3, 8, false), 8, false);
 }
 
 int
