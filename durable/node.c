@@ -229,6 +229,8 @@ weir_durable_on(weir_durable *store, const char *name, weir_task_fn *handler, vo
                 return -EINVAL;
         if (size > WEIR_DURABLE_TOPIC_MAX)
                 return -ENAMETOOLONG;
+        if (weir_waitgroup_wait(store->group, 0) == -ECHILD)
+                return -ECHILD; /* also if the parent has a handler */
         struct weir__durable_topic *topic = malloc(sizeof *topic + size + 1);
         if (!topic)
                 return -ENOMEM;

@@ -116,9 +116,10 @@ weir_durable_open_with(const struct weir_durable_config *config, const char *url
         store->wanted = WEIR_FOREVER;
         pthread_mutex_init(&store->lock, NULL);
         store->group = weir_waitgroup_new();
-        store->engine = store->group ? kind->open(where, store) : NULL;
+        bool is_forked = weir_waitgroup_wait(store->group, 0) == -ECHILD;
+        store->engine = store->group && !is_forked ? kind->open(where, store) : NULL;
         if (!store->engine) {
-                int failed = errno;
+                int failed = is_forked ? ECHILD : errno;
 
                 free_store(store);
                 errno = failed;

@@ -1,7 +1,7 @@
 /* durable/engine/bell.c: a file that wakes the other nodes of a file of SQLite.
  *
- * A node rings by a byte that it writes into the file; nodes that watch have an inotify instance for it.  The descriptor of
- * that is closed when nobody watches any more and the task that waits for it has ended.
+ * A node rings by a byte that it writes into the file; nodes that watch have an inotify instance for it.  If somebody removes the
+ * file, those that watch are told, and whoever comes first makes another one.
  *
  * Threads: any; `lock` guards all but what is constant. */
 #include <errno.h>
@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/inotify.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <weir/fd.h>
@@ -65,18 +66,59 @@ is_open(struct weir__durable_bell *bell)
         return bell->file >= 0;
 }
 
+/* A watch that is no more. */
+struct old {
+        weir_fd *fd;
+        int watch;
+};
+
+/* The lock is held. */
+static struct old
+take_watch(struct weir__durable_bell *bell)
+{
+        struct old old = {bell->fd, bell->watch};
+
+        bell->fd = NULL;
+        bell->watch = -1;
+        return old;
+}
+
+/* A task that waits for it ends.  The lock is not held. */
+static void
+drop(struct old old)
+{
+        weir_fd_forget(old.fd);
+        if (old.watch >= 0)
+                close(old.watch);
+}
+
+/* Leaves a file that somebody has removed.  The lock is held. */
+static struct old
+leave_removed(struct weir__durable_bell *bell)
+{
+        struct stat found;
+
+        if (bell->file < 0 || (fstat(bell->file, &found) == 0 && found.st_nlink > 0))
+                return (struct old){NULL, -1};
+        close(bell->file);
+        bell->file = -1;
+        return take_watch(bell);
+}
+
 void
 weir__durable_bell_ring(struct weir__durable_bell *bell)
 {
         pthread_mutex_lock(&bell->lock);
+        struct old old = leave_removed(bell);
         if (is_open(bell) && pwrite(bell->file, "!", 1, 0) != 1) {
                 close(bell->file);
                 bell->file = -1;
         }
         pthread_mutex_unlock(&bell->lock);
+        drop(old);
 }
 
-static void wait_for_ring(struct weir__durable_bell *bell);
+static struct old repair(struct weir__durable_bell *bell);
 
 /* Reads away what inotify has to say. */
 static void
@@ -99,10 +141,11 @@ on_ring(weir_task *task, void *context)
         bell->is_waiting = false;
         if (weir_task_status(task) == 0 && bell->fd) {
                 drain(bell->watch);
-                wait_for_ring(bell); /* before the look: what is written from now on rings again */
                 is_rung = true;
         }
+        struct old old = repair(bell); /* before the look: what is written from now on rings again */
         pthread_mutex_unlock(&bell->lock);
+        drop(old);
         if (is_rung)
                 weir__durable_ring(store);
 }
@@ -137,7 +180,7 @@ open_watch(struct weir__durable_bell *bell)
         bell->watch = inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
         if (bell->watch < 0)
                 return;
-        if (inotify_add_watch(bell->watch, bell->path, IN_MODIFY) >= 0)
+        if (inotify_add_watch(bell->watch, bell->path, IN_MODIFY | IN_ATTRIB) >= 0)
                 bell->fd = weir_fd_new(bell->watch);
         if (!bell->fd) {
                 close(bell->watch);
@@ -145,15 +188,27 @@ open_watch(struct weir__durable_bell *bell)
         }
 }
 
+/* Does what is missing of a watch that is wanted.  The lock is held.  Result: to be dropped without it; the task that waits for
+ * that calls again. */
+static struct old
+repair(struct weir__durable_bell *bell)
+{
+        struct old old = leave_removed(bell);
+
+        if (bell->is_wanted && !bell->fd && !bell->is_waiting)
+                open_watch(bell);
+        if (bell->fd && !bell->is_waiting)
+                wait_for_ring(bell);
+        return old;
+}
+
 void
 weir__durable_bell_repair(struct weir__durable_bell *bell)
 {
         pthread_mutex_lock(&bell->lock);
-        if (bell->is_wanted && !bell->fd)
-                open_watch(bell);
-        if (bell->fd && !bell->is_waiting)
-                wait_for_ring(bell);
+        struct old old = repair(bell);
         pthread_mutex_unlock(&bell->lock);
+        drop(old);
 }
 
 void
@@ -169,13 +224,8 @@ void
 weir__durable_bell_leave(struct weir__durable_bell *bell)
 {
         pthread_mutex_lock(&bell->lock);
-        weir_fd *fd = bell->fd;
-        int watch = bell->watch;
-        bell->fd = NULL;
-        bell->watch = -1;
         bell->is_wanted = false;
+        struct old old = take_watch(bell);
         pthread_mutex_unlock(&bell->lock);
-        weir_fd_forget(fd);
-        if (watch >= 0)
-                close(watch);
+        drop(old);
 }

@@ -5,11 +5,15 @@
  * fails the operations of its transaction together, and none of them has happened.  Operations that only read have connections of
  * their own as soon as the tables are there.
  *
+ * What is written to a file that was moved or deleted is lost with it, and SQLite does not say so.  So each transaction asks.
+ *
  * Threads: submit, and the end of a batch, any.  A batch is that of the thread of the executor while it runs. */
 #include <errno.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include <sqlite3.h>
 
 #include <weir/clock.h>
 #include <weir/sqlite.h>
@@ -80,6 +84,21 @@ free_engine(struct weir__durable_engine *base)
         free(engine);
 }
 
+/* Whether the file is another one than that of the path. */
+static bool
+is_moved(weir_sqlite_connection *connection)
+{
+        int moved = 0;
+
+        return sqlite3_file_control(weir_sqlite_handle(connection), "main", SQLITE_FCNTL_HAS_MOVED, &moved) == SQLITE_OK && moved;
+}
+
+static const char *
+reason_of(const weir_task *task)
+{
+        return weir_task_status(task) == -ESTALE ? "the file was moved or deleted" : weir_sqlite_problem(task);
+}
+
 /* -- batches -- */
 
 static int
@@ -87,7 +106,7 @@ carry_out_all(weir_sqlite_connection *connection, void *context)
 {
         struct batch *batch = context;
         struct weir__durable_sqlite_run run = {.connection = connection, .now = weir_wall_now(), .turn = batch->turn};
-        int failed = weir__durable_sqlite_begin(&run);
+        int failed = is_moved(connection) ? -ESTALE : weir__durable_sqlite_begin(&run);
 
         for (struct weir__durable_op *op = batch->first; op && !failed; op = op->next)
                 failed = weir__durable_sqlite_carry_out(&run, op);
@@ -110,7 +129,7 @@ on_batch(weir_task *task, void *context)
         weir__durable_queue_next(&engine->writes); /* it is under way while the callbacks of this one run */
         if (should_ring)
                 weir__durable_bell_ring(engine->bell);
-        weir__durable_end_in_pieces(batch->first, status, weir_sqlite_problem(task));
+        weir__durable_end_in_pieces(batch->first, status, reason_of(task));
         weir__durable_unref(store);
 }
 
@@ -139,14 +158,14 @@ carry_out_one(weir_sqlite_connection *connection, void *context)
 {
         struct weir__durable_sqlite_run run = {.connection = connection, .now = weir_wall_now()};
 
-        return weir__durable_sqlite_carry_out(&run, context);
+        return is_moved(connection) ? -ESTALE : weir__durable_sqlite_carry_out(&run, context);
 }
 
 static void
 on_read(weir_task *task, void *op)
 {
         ((struct weir__durable_op *)op)->next = NULL;
-        weir__durable_end_all(op, weir_task_status(task), weir_sqlite_problem(task));
+        weir__durable_end_all(op, weir_task_status(task), reason_of(task));
 }
 
 static bool

@@ -276,7 +276,8 @@ WEIR_API const char *weir_durable_problem(const weir_task *task);
  * - with -ECANCELED when the store is closed and config.close is over.
  *
  * Result:  0; -EINVAL: an empty topic, or no handler; -ENAMETOOLONG; -EEXIST: this store has a handler
- *          for the topic; -ENOMEM, also for a NULL store; an error of weir_task_start.
+ *          for the topic; -ENOMEM, also for a NULL store; -ECHILD in a forked child; an error of
+ *          weir_task_start.
  * Threads: any. */
 WEIR_API int weir_durable_on(weir_durable *store, const char *topic, weir_task_fn *handler, void *context);
 

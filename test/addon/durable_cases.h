@@ -5,6 +5,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <weir/clock.h>
 #include <weir/durable.h>
@@ -582,6 +584,28 @@ a_shutdown_leaves_the_timers_of_its_handlers(void)
         weir_durable_close(store);
 }
 
+/* A child of fork opens nothing, and what it has of its parent does nothing. */
+static void
+a_forked_child_is_told(void)
+{
+        int status = 1;
+
+        begin();
+        weir_durable *store = open_store();
+        listen(store);
+        pid_t child = fork();
+        if (child == 0) {
+                bool is_told = weir_durable_open(url) == NULL && errno == ECHILD;
+                int failed = weir_task_run(weir_durable_set_after_new(store, "a", 0, "topic", NULL, 0, NULL, NULL));
+
+                _exit(!is_told || failed != -ECHILD || weir_durable_on(store, "other", take, &got) != -ECHILD);
+        }
+        CU_ASSERT(child > 0 && waitpid(child, &status, 0) == child && status == 0);
+        weir_clock_advance(0);
+        CU_ASSERT(got.count == 0 && get(store, "a") == -ENOENT);
+        end(store);
+}
+
 /* -- several nodes -- */
 
 static void
@@ -812,6 +836,7 @@ main(void)
                 WEIR_TEST(a_close_waits_for_handlers),
                 WEIR_TEST(a_close_puts_back_what_takes_too_long),
                 WEIR_TEST(a_shutdown_leaves_the_timers_of_its_handlers),
+                WEIR_TEST(a_forked_child_is_told),
                 WEIR_TEST(another_node_is_woken_by_an_earlier_timer),
                 WEIR_TEST(a_set_does_not_put_off_the_next_look),
                 WEIR_TEST(looks_go_on_behind_many_that_were_moved),

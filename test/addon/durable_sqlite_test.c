@@ -8,11 +8,14 @@
 #define ENGINE_URL(number) snprintf(url, sizeof url, "%.*s", (number) < 0 ? 0 : 150, sqlite_url())
 #define MORE_TESTS                                                                                                              \
         WEIR_TEST(a_file_that_cannot_be_opened_fails_the_operation), WEIR_TEST(timers_are_there_when_the_file_is_opened_again), \
-                WEIR_TEST(a_file_without_a_bell_is_looked_at), WEIR_TEST(each_of_many_operations_at_once_has_its_end),
+                WEIR_TEST(a_file_without_a_bell_is_looked_at), WEIR_TEST(a_bell_that_was_removed_is_made_again),                \
+                WEIR_TEST(a_file_that_was_deleted_takes_nothing), WEIR_TEST(each_of_many_operations_at_once_has_its_end),
 
 static void a_file_that_cannot_be_opened_fails_the_operation(void);
 static void timers_are_there_when_the_file_is_opened_again(void);
 static void a_file_without_a_bell_is_looked_at(void);
+static void a_bell_that_was_removed_is_made_again(void);
+static void a_file_that_was_deleted_takes_nothing(void);
 static void each_of_many_operations_at_once_has_its_end(void);
 
 #include "test/addon/durable_cases.h"
@@ -94,6 +97,57 @@ a_file_without_a_bell_is_looked_at(void)
         CU_ASSERT(set(store, "b", WEIR_SEC(1), "x") == 0);
         weir_clock_advance(WEIR_SEC(1));
         CU_ASSERT(got.count == 2);
+        weir_durable_close(other);
+        end(store);
+}
+
+/* By somebody who takes it for a left-over.  Nodes that have it open and those that come later ring each other. */
+static void
+a_bell_that_was_removed_is_made_again(void)
+{
+        char bell[250];
+
+        begin();
+        snprintf(bell, sizeof bell, "%s-bell", url + strlen("sqlite:"));
+        weir_durable *store = open_store();
+        weir_durable *other = open_store();
+        listen(other);
+        CU_ASSERT(set(store, "a", 0, "x") == 0);
+        weir_clock_advance(0);
+        CU_ASSERT(got.count == 1);
+        for (int i = 0; i < 3; i++) {
+                weir_durable *third = open_store();
+
+                CU_ASSERT(unlink(bell) == 0);
+                CU_ASSERT(set(i % 2 ? store : third, "b", WEIR_SEC(1), "x") == 0);
+                weir_clock_advance(WEIR_SEC(1));
+                CU_ASSERT(got.count == 2 * i + 2);
+                CU_ASSERT(set(i % 2 ? third : store, "c", WEIR_SEC(1), "x") == 0);
+                weir_clock_advance(WEIR_SEC(1));
+                CU_ASSERT(got.count == 2 * i + 3);
+                weir_durable_close(third);
+        }
+        weir_durable_close(other);
+        end(store);
+}
+
+/* It would be told that it is there, and nobody would ever find it. */
+static void
+a_file_that_was_deleted_takes_nothing(void)
+{
+        char command[800];
+        const char *file = url + strlen("sqlite:");
+
+        begin();
+        weir_durable *store = open_store();
+        CU_ASSERT(set(store, "a", HOUR, "x") == 0);
+        snprintf(command, sizeof command, "rm %s %s-wal %s-shm", file, file, file);
+        CU_ASSERT(system(command) == 0);
+        CU_ASSERT(weir_task_run(weir_durable_set_after_new(store, "b", HOUR, "topic", NULL, 0, note_problem, NULL)) == -ESTALE);
+        CU_ASSERT_STRING_EQUAL(seen.problem, "the file was moved or deleted");
+        weir_durable *other = open_store();
+        CU_ASSERT(set(other, "b", HOUR, "x") == 0 && get(other, "a") == -ENOENT);
+        CU_ASSERT(set(store, "c", HOUR, "x") == -ESTALE);
         weir_durable_close(other);
         end(store);
 }
