@@ -1,6 +1,7 @@
 /* test/protocol_client_test.c: the client's side of own protocols: endpoints, their connections and requests. */
 #include <arpa/inet.h>
 #include <linux/tcp.h>
+#include <malloc.h>
 
 #include "test/protocol_fixture.h"
 
@@ -725,6 +726,57 @@ a_hello_comes_before_the_first_request(void)
         end();
 }
 
+/* Lost connections put four requests before one whose connection is then there.  It goes to two of them. */
+static void
+a_request_whose_connection_another_gets_is_queued_again(void)
+{
+        static const char *const texts[] = {"a", "b", "c", "d", "e", "f"};
+        struct weir_protocol own = lines;
+        struct asked asked[6], last;
+        int peers[5];
+
+        own.hello = log_in;
+        own.connections = 3;
+        own.depth = 2;
+        own.is_idempotent = true;
+        begin(&own);
+        for (unsigned i = 0; i < 6; i++) { /* two connections are full, and have answered once */
+                ask(&asked[i], texts[i]);
+                if (i % 2 || i > 3)
+                        continue;
+                peers[i / 2] = must_take();
+                GOT(peers[i / 2], "USER\n");
+                answer(peers[i / 2], "OK\n");
+                if (i == 2) {
+                        answer(peers[0], "A\n");
+                        answer(peers[1], "C\n");
+                        ANSWERED(&asked[0], "A");
+                        ANSWERED(&asked[2], "C");
+                }
+        }
+        ask(&last, "g");
+        peers[2] = must_take();
+        GOT(peers[2], "USER\n");
+        hang_up(peers[0]);
+        hang_up(peers[1]);
+        peers[3] = must_take();
+        peers[4] = must_take();
+        CU_ASSERT_EQUAL(take(), -1);
+        answer(peers[2], "OK\n");
+        cancel(&last);
+        SAW(&last, -ECANCELED, "", WEIR_ASK_QUEUED);
+        answer(peers[3], "OK\n");
+        answer(peers[2], "1\n2\n");
+        answer(peers[3], "3\n4\n");
+        ANSWERED(&asked[1], asked[1].reply);
+        for (unsigned i = 3; i < 6; i++)
+                ANSWERED(&asked[i], asked[i].reply);
+        hang_up(peers[4]);
+        hang_up(peers[3]);
+        hang_up(peers[2]);
+        end();
+}
+
 /* -- cancel, in each stage -- */
 
 static void
@@ -1303,7 +1355,15 @@ a_direct_request_needs_no_frame_function(void)
         end();
 }
 
-/* The rest is a copy: the bytes are the program's again. */
+static size_t
+bytes_in_use(void)
+{
+        struct mallinfo2 info = mallinfo2();
+
+        return info.uordblks + info.hblkhd;
+}
+
+/* The rest is a copy, and no more than that: the bytes are the program's again. */
 static void
 the_rest_of_a_direct_request_goes_out(void)
 {
@@ -1317,7 +1377,9 @@ the_rest_of_a_direct_request_goes_out(void)
         ask_directly(&large, bytes);
         weir_test_pass(0);
         int peer = must_take();
+        size_t in_use = bytes_in_use();
         answer(peer, "no\n");
+        CU_ASSERT(bytes_in_use() <= in_use + LARGE - (64 << 10)); /* the socket has taken more */
         SAW_DIRECTLY(&large, 1, 0, "no\n", WEIR_ASK_ANSWERED);
         memset(bytes, '\n', LARGE);
         free(bytes);
@@ -1451,6 +1513,7 @@ main(void)
                 WEIR_TEST(a_flood_of_pushes_is_not_taken_in),
                 WEIR_TEST(nothing_is_left_of_a_pipeline_that_is_cancelled),
                 WEIR_TEST(a_hello_comes_before_the_first_request),
+                WEIR_TEST(a_request_whose_connection_another_gets_is_queued_again),
                 WEIR_TEST(a_cancel_while_it_waits_leaves_the_queue),
                 WEIR_TEST(a_cancel_in_the_hello_closes_it),
                 WEIR_TEST(a_cancel_of_what_was_sent_closes_its_connection),

@@ -132,6 +132,7 @@ run_done(struct weir__work *work)
         struct weir_session *session = cut->session;
         size_t at = cut->at;
 
+        session->is_called = false;
         session->cut = NULL;
         if (!cut->failed && !session->is_over) {
                 struct weir__transport *transport = &session->stream->transport;
@@ -171,11 +172,14 @@ run_receive(struct weir__work *work)
         struct weir_session *session = cut->session;
         struct weir__poller *poller = weir__poller_at(session->poller);
 
+        session->is_called = false;
         session->answered = &cut->answered;
         cut->failed = session->is_over ? 0 : receive(session, cut);
         session->answered = NULL;
-        if (cut->answered.first)
+        if (cut->answered.first) {
+                session->is_called = true;
                 weir__user_call_as(&reply_callee, NULL, answer, &cut->answered);
+        }
         go_on(work, poller, &done_ops);
 }
 
@@ -189,6 +193,7 @@ run_call(struct weir__work *work)
         struct weir__cut *cut = weir__container_of(work, struct weir__cut, work);
         struct weir__poller *poller = weir__poller_at(cut->session->poller);
 
+        cut->session->is_called = true;
         weir__user_call_as(&frame_callee, NULL, look, cut);
         go_on(work, poller, &receive_ops);
 }

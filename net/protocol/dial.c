@@ -231,6 +231,8 @@ run(struct weir__work *work)
         if (result < 0 && request) {
                 weir__link_remove(&request->waiting);
                 weir__asking_end(request, result);
+        } else if (request) {
+                weir__asking_set_stage(request, WEIR_ASK_QUEUED); /* others may wait longer for the connection */
         }
         endpoint->go_on(endpoint);
         weir__endpoint_drop(endpoint);

@@ -285,20 +285,23 @@ rest_sent(struct weir__outgoing *outgoing, struct weir_session *session, int sta
                 enter_list(lane);
 }
 
-/* The bytes of a request, which outlive it.  NULL when out of memory. */
-static char *
-take_bytes(struct weir__asking *request)
+/* Takes the bytes of a request that are not out: a copy of them if all are the program's.  Returns false when out of memory. */
+static bool
+take_bytes(struct rest *rest, struct weir__asking *request)
 {
-        char *packed = request->packed;
+        struct weir__writer *writer = &rest->outgoing.writer;
 
         if (!request->ops->is_borrowed) {
+                rest->packed = request->packed;
+                rest->size = request->size;
                 request->packed = NULL;
-                return packed;
+                return true;
         }
-        packed = weir__alloc(request->size);
-        if (packed)
-                memcpy(packed, request->packed, request->size);
-        return packed;
+        rest->size = (size_t)writer->left;
+        rest->packed = weir__alloc(rest->size);
+        if (rest->packed)
+                writer->data = memcpy(rest->packed, writer->data, rest->size);
+        return rest->packed;
 }
 
 /* A reply has come before all of its request was out.  Result: 0; -EPROTO: nothing of it was out; -ENOMEM. */
@@ -307,18 +310,17 @@ send_rest_alone(struct weir__asking *request)
 {
         struct weir__lane *lane = request->lane;
         struct weir__writer *writer = &request->outgoing.writer;
-        size_t sent = (size_t)(writer->data - request->packed);
 
         if (!weir__output_is_on_its_way(&lane->session.stream->transport, writer))
                 return -EPROTO;
         struct rest *rest = malloc(sizeof *rest);
-        char *bytes = rest ? take_bytes(request) : NULL;
-        if (!bytes) {
+        if (!rest)
+                return -ENOMEM;
+        *rest = (struct rest){.outgoing = {.writer = *writer, .done = rest_sent}};
+        if (!take_bytes(rest, request)) {
                 free(rest);
                 return -ENOMEM;
         }
-        *rest = (struct rest){.outgoing = {.writer = *writer, .done = rest_sent}, .packed = bytes, .size = request->size};
-        rest->outgoing.writer.data = bytes + sent;
         rest->outgoing.writer.link = (struct weir__link){0};
         weir__link_insert(&rest->outgoing.writer.link, writer->link.previous, &writer->link);
         weir__link_remove(&writer->link);

@@ -25,18 +25,28 @@ first_waiting(struct weir_endpoint *endpoint)
         return link ? weir__container_of(link, struct weir__asking, waiting) : NULL;
 }
 
+/* One on which a function of the program blocks is not read: its requests would wait for that. */
+static struct weir__lane *
+usable(struct weir__list *lanes)
+{
+        for (struct weir__link *link = weir__list_first(lanes), *next; link; link = next) {
+                struct weir__lane *lane = weir__container_of(link, struct weir__lane, link);
+
+                next = weir__list_next(lanes, link);
+                if (lane->session.is_over)
+                        weir__link_remove(link); /* its end is on its way */
+                else if (!lane->session.is_called)
+                        return lane;
+        }
+        return NULL;
+}
+
 static struct weir__lane *
 find_lane(struct weir_endpoint *endpoint)
 {
-        for (;;) {
-                struct weir__link *link = weir__list_first(&endpoint->idle);
+        struct weir__lane *lane = usable(&endpoint->idle);
 
-                link = link ? link : weir__list_first(&endpoint->busy);
-                struct weir__lane *lane = link ? weir__container_of(link, struct weir__lane, link) : NULL;
-                if (!lane || !lane->session.is_over)
-                        return lane;
-                weir__link_remove(link); /* its end is on its way */
-        }
+        return lane ? lane : usable(&endpoint->busy);
 }
 
 static bool

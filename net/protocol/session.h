@@ -64,6 +64,7 @@ struct weir_session {
         unsigned flushes, flushes_seen; /* asked for since it is on its way; when it gave way last */
         bool is_receiving; /* messages are being received: what changes is settled behind them */
         bool is_sending;   /* the limit is that of output */
+        bool is_called;    /* a function of the program looks at its bytes: seen by others if that has lost the poller */
         bool is_done;      /* it takes in no more, and nobody waits for what comes */
         bool has_ended;    /* `ended` was called; `gone` follows when there is no message */
         int status;        /* over: why */
