@@ -63,6 +63,25 @@ fails(int cause)
 }
 
 static int
+nest_too_deep(void *context)
+{
+        int begun = 0, failed;
+
+        (void)context;
+        while ((failed = weir_fiber_shield(true)) == 0)
+                begun++;
+        CU_ASSERT_EQUAL(failed, -EOVERFLOW);
+        CU_ASSERT_EQUAL(begun, 255);
+        weir_series_cancel(weir_fiber_series());
+        while (begun-- > 0) {
+                CU_ASSERT_EQUAL(weir_fiber_yield(), 0);
+                CU_ASSERT_EQUAL(weir_fiber_shield(false), 0);
+        }
+        CU_ASSERT_EQUAL(weir_fiber_yield(), -ECANCELED);
+        return weir_fiber_shield(false);
+}
+
+static int
 clean_up(void *context)
 {
         (void)context;
@@ -104,6 +123,29 @@ behind_a_shield_awaits_work(void)
 {
         CU_ASSERT_EQUAL(weir_test_run_fiber(clean_up, NULL), -ECANCELED);
         CU_ASSERT_EQUAL(weir_test_run_fiber(clean_up_over_the_deadline, NULL), -ETIMEDOUT);
+        CU_ASSERT_EQUAL(weir_test_run_fiber(nest_too_deep, NULL), -EDEADLK);
+}
+
+/* A limit that comes when its await is over may find the fiber in another scope.  ThreadSanitizer looks. */
+static int
+set_limits_by_turns(void *context)
+{
+        (void)context;
+        for (int i = 0; i < 2000; i++) {
+                CU_ASSERT_EQUAL_FATAL(weir_fiber_shield(true), 0);
+                int status = weir_await_within(weir_timer_new(WEIR_USEC(20), NULL, NULL), WEIR_USEC(20));
+                CU_ASSERT_FATAL(!status || status == -ETIMEDOUT);
+                CU_ASSERT_EQUAL_FATAL(weir_fiber_shield(false), 0);
+                status = weir_await_within(weir_timer_new(WEIR_USEC(20), NULL, NULL), WEIR_USEC(20));
+                CU_ASSERT_FATAL(!status || status == -ETIMEDOUT);
+        }
+        return 0;
+}
+
+static void
+late_limits_find_another_scope(void)
+{
+        CU_ASSERT_EQUAL(weir_test_run_fiber_real(2, set_limits_by_turns, NULL), 0);
 }
 
 /* The cancel comes from outside while the fiber waits behind its shield. */
@@ -438,6 +480,7 @@ main(void)
 {
         static const struct weir_test tests[] = {
                 WEIR_TEST(behind_a_shield_awaits_work),
+                WEIR_TEST(late_limits_find_another_scope),
                 WEIR_TEST(a_cancel_waits_for_the_end_of_the_shield),
                 WEIR_TEST(a_shutdown_ends_what_waits_behind_a_shield),
                 WEIR_TEST(the_guards_of_a_fiber_are_released_at_its_end),

@@ -197,7 +197,7 @@ weir__fiber_leave_host(struct weir__fiber *fiber)
         if (!series)
                 return -ENOMEM;
         fiber->is_hosted = false;
-        fiber->limit = NULL;
+        atomic_store_explicit(&fiber->limit, NULL, memory_order_relaxed);
         weir__lock(&fiber->inner.lock);
         weir__series_enter(&fiber->inner, series);
         weir__unlock(&fiber->inner.lock);

@@ -88,9 +88,9 @@ struct weir__fiber {
         struct weir__work ending;
 
         union {
-                struct weir_task *host; /* while it is hosted: in whose callback it has begun */
-                struct weir_task
-                        *limit; /* the timer of the present await; NULL: there is none.  Guarded by the lock of `scope` */
+                struct weir_task *host;            /* while it is hosted: in whose callback it has begun */
+                _Atomic(struct weir_task *) limit; /* the timer of the present await; NULL: there is none.  Written under the lock
+                                                      of `scope`, relaxed: one that is late looks under that of its own */
         };
 
         struct weir_group *groups;     /* that are open, the newest first; guarded by lock */
@@ -101,17 +101,17 @@ struct weir__fiber {
 
         _Atomic uint8_t flags; /* enum weir__fiber_flag */
 
-        /* Its own; the worker's while it waits. */
-        uint8_t wish;         /* enum weir__fiber_wish */
-        uint16_t shields : 8; /* that were begun and not ended */
-        bool is_hosted : 1;   /* it has not waited yet, and is in no series */
-        bool is_begun : 1;    /* it has begun before its start; constant from then on */
-        bool is_child : 1;    /* of a group, without a series around it; constant once started */
-        bool has_waited : 1;  /* it is a root, or has the time since when it runs */
-        bool is_armed : 1;    /* its wait at a channel is linked, and is to be parked */
-        bool has_refused : 1; /* see `wanted` */
-        bool is_odd : 1;      /* the number of its stretches in hop mode */
-        bool is_foreseen : 1; /* its sleep is over, and its stack on the way from memory */
+        /* Its own; the worker's while it waits.  `wish` is volatile: else it is read in one piece with `flags`. */
+        volatile uint8_t wish; /* enum weir__fiber_wish */
+        uint16_t shields : 8;  /* that were begun and not ended */
+        bool is_hosted : 1;    /* it has not waited yet, and is in no series */
+        bool is_begun : 1;     /* it has begun before its start; constant from then on */
+        bool is_child : 1;     /* of a group, without a series around it; constant once started */
+        bool has_waited : 1;   /* it is a root, or has the time since when it runs */
+        bool is_armed : 1;     /* its wait at a channel is linked, and is to be parked */
+        bool has_refused : 1;  /* see `wanted` */
+        bool is_odd : 1;       /* the number of its stretches in hop mode */
+        bool is_foreseen : 1;  /* its sleep is over, and its stack on the way from memory */
 };
 
 #define WEIR__FIBER_SHIELDS_MOST 255

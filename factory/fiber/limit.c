@@ -1,7 +1,7 @@
 /* factory/fiber/limit.c: an await with a limit, and shields.
  *
  * Threads: a fiber, on its stack; a limit comes on any worker.
- * Locks:   that of the scope guards `limit`, and the cause that a limit gives.
+ * Locks:   that of the scope, for the cause that a limit gives, and for changes of `limit`.
  *
  * A limit is a timer beside the fiber.  When it comes, it gives the scope a cause that is valid for the present await, and so
  * ends what is awaited.  The fiber takes that cause back.  A cause that comes meanwhile for the whole fiber replaces it, and
@@ -14,6 +14,18 @@
 
 /* -- limits -- */
 
+static struct weir_task *
+limit_of(struct weir__fiber *fiber)
+{
+        return atomic_load_explicit(&fiber->limit, memory_order_relaxed);
+}
+
+static void
+set_limit(struct weir__fiber *fiber, struct weir_task *timer)
+{
+        atomic_store_explicit(&fiber->limit, timer, memory_order_relaxed);
+}
+
 /* `context` is the scope, with a reference. */
 static void
 limit_comes(weir_task *timer, void *context)
@@ -25,8 +37,8 @@ limit_comes(weir_task *timer, void *context)
                 return;
         weir__lock(&scope->lock);
         struct weir__fiber *fiber = scope->state == WEIR__SERIES_FED ? scope->owner : NULL;
-        if (fiber && fiber->limit == timer) {
-                fiber->limit = NULL;
+        if (fiber && limit_of(fiber) == timer) {
+                set_limit(fiber, NULL);
                 if (!weir__series_effective_cause(scope)) { /* else an early end of the fiber comes down, or was here */
                         weir__series_set_cause(scope, WEIR__CAUSE_OF_AWAIT);
                         if (scope->current)
@@ -54,12 +66,12 @@ begin_limit(struct weir__fiber *fiber, weir_nsec limit, int *failed)
         weir_timer_id id = weir_timer_id_of(timer);
         if (id) {
                 weir__lock(&scope->lock);
-                fiber->limit = timer;
+                set_limit(fiber, timer);
                 weir__unlock(&scope->lock);
                 *failed = weir_task_start(timer);
                 if (*failed) {
                         weir__lock(&scope->lock);
-                        fiber->limit = NULL;
+                        set_limit(fiber, NULL);
                         weir__unlock(&scope->lock);
                 }
         } else {
@@ -75,7 +87,7 @@ end_limit(struct weir__fiber *fiber, weir_timer_id id)
         struct weir_series *scope = fiber->scope;
 
         weir__lock(&scope->lock);
-        fiber->limit = NULL;
+        set_limit(fiber, NULL);
         if (atomic_load_explicit(&scope->cause, memory_order_relaxed) == WEIR__CAUSE_OF_AWAIT)
                 atomic_store_explicit(&scope->cause, 0, memory_order_relaxed);
         weir__unlock(&scope->lock);

@@ -9,9 +9,9 @@
  *   Direct    ends the inner series, by a reference, at any time
  *
  * The function has two awaits, and decides at each what it awaits: a task with a limit, a wait at a channel in its own block, or
- * a yield.  A second wait behind a first one may be armed on the stack.  An await that finds a cause does not leave the stack.  The inner series is the only scope: a shield is another one
- * of the same kind.  What a cancel does under the lock of the outer series, and below it, is done in the steps of the code.  The
- * lock of an object is held within one step.
+ * a yield.  A second wait behind a first one may be armed on the stack.  An await that finds a cause does not leave the stack.
+ * The inner series is the only scope: shield.pml has the other kind.  What a cancel does under the lock of the outer series, and
+ * below it, is done in the steps of the code.  The lock of an object is held within one step.
  *
  * A MUTANT_* breaks one rule.  Each of them must be found guilty: README.md explains the interleavings. */
 
