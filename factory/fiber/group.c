@@ -18,7 +18,8 @@
 #include "kernel/observe/log.h"
 #include "kernel/worker/deliver.h"
 
-#define BATCH 64 /* children that one step of a walk ends early */
+#define BATCH 64   /* children that one step of a walk ends early */
+#define FEW   1000 /* places: room for more of them costs little */
 
 struct weir_group {
         struct weir__fiber *fiber; /* constant */
@@ -213,7 +214,7 @@ find_place(struct weir_group *group, unsigned *place)
         *place = group->free < group->count && !group->children[group->free] ? group->free : group->count;
         if (*place < group->room)
                 return true;
-        unsigned room = group->room > 0 ? 2 * group->room : 8;
+        unsigned room = group->room == 0 ? 8 : (group->room < FEW ? 4 : 2) * group->room;
         struct weir_series **children = realloc(group->children, room * sizeof *children);
         if (!children)
                 return false;
@@ -236,9 +237,9 @@ add(struct weir_group *group, struct weir_series *child, bool is_fiber)
                 } else {
                         child->work.ops = &child_ops.work;
                         child->owner = group;
+                        child->started = weir__live_stamp(); /* a fiber has the time of its first wait */
                 }
                 child->index = place;
-                child->started = weir__live_stamp();
                 group->children[place] = child;
                 group->count += place == group->count;
                 group->left++;

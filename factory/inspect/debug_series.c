@@ -196,7 +196,8 @@ describe_head(struct descent *descent, const struct weir_series *series, const s
                 line->record.state = state;
         else if (!as || as != series->current)
                 line->record.state = "running";
-        line->record.age = series->state == WEIR__SERIES_NEW ? -1 : weir__live_age(series->started);
+        bool has_age = series->state != WEIR__SERIES_NEW && (series->started || !weir__series_is_fed(series));
+        line->record.age = has_age ? weir__live_age(series->started) : -1; /* a fiber has one from its first wait on */
         say_name_and_deadline(line, series);
 }
 

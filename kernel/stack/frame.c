@@ -62,6 +62,7 @@ weir__frame_make(char *low, char *top, void (*body)(void *argument), void *argum
 
 #else
 
+#include <stdlib.h>
 #include <ucontext.h>
 
 /* What swapcontext loads, with the beginning. */
@@ -103,6 +104,13 @@ weir__context_swap(void **sp)
 
         *sp = &own;
         swapcontext(&own, other);
+}
+
+void
+weir__context_go(void **sp)
+{
+        setcontext(*sp);
+        abort();
 }
 
 #endif

@@ -223,10 +223,10 @@ weir__context_leave(struct weir__context *context)
 UNSEEN void
 weir__context_end(struct weir__context *context)
 {
-        if (context->extra) {
-                context->extra->is_over = true;
-                tell_leave(context->extra, NULL);
-        }
+        if (!context->extra)
+                weir__context_go(&context->sp);
+        context->extra->is_over = true;
+        tell_leave(context->extra, NULL);
         weir__context_swap(&context->sp);
         weir__panic("a context was entered after its end");
 }

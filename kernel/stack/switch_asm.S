@@ -3,6 +3,8 @@
  * void weir__context_swap(void **sp): stores what a call preserves, exchanges the stack pointer with *sp, and loads what is
  * stored there.  It goes on by a jump, so that no prediction of a return is wrong.
  *
+ * void weir__context_go(void **sp): the same for a side that never goes on: nothing is stored.
+ *
  * weir__context_start: the first instruction of a context.  An unwinder ends here. */
 
 #if defined(__x86_64__)
@@ -38,6 +40,7 @@ weir__context_swap:
         movq (%rdi), %rax
         movq %rsp, (%rdi)
         movq %rax, %rsp
+.Lload:
         ldmxcsr (%rsp)
         fldcw 4(%rsp)
         addq $8, %rsp
@@ -66,6 +69,18 @@ weir__context_swap:
         jmp *%rcx
         .cfi_endproc
         .size weir__context_swap, . - weir__context_swap
+
+        .globl weir__context_go
+        .hidden weir__context_go
+        .type weir__context_go, @function
+        .align 16
+weir__context_go:
+        .cfi_startproc
+        .cfi_undefined %rip
+        movq (%rdi), %rsp
+        jmp .Lload
+        .cfi_endproc
+        .size weir__context_go, . - weir__context_go
 
         .globl weir__context_start
         .hidden weir__context_start
@@ -107,6 +122,7 @@ weir__context_swap:
         mov x11, sp
         str x11, [x0]
         mov sp, x10
+.Lload:
         ldr x9, [sp, #0]
         msr fpcr, x9
         ldp x19, x20, [sp, #16]
@@ -126,6 +142,19 @@ weir__context_swap:
         br x30
         .cfi_endproc
         .size weir__context_swap, . - weir__context_swap
+
+        .globl weir__context_go
+        .hidden weir__context_go
+        .type weir__context_go, %function
+        .align 4
+weir__context_go:
+        .cfi_startproc
+        .cfi_undefined x30
+        ldr x10, [x0]
+        mov sp, x10
+        b .Lload
+        .cfi_endproc
+        .size weir__context_go, . - weir__context_go
 
         .globl weir__context_start
         .hidden weir__context_start
