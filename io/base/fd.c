@@ -56,6 +56,19 @@ poller_of(const struct weir_fd *fd)
         return weir__poller_at(atomic_load_explicit(&fd->poller, memory_order_relaxed));
 }
 
+static bool
+is_over(const struct weir_fd *fd)
+{
+        return atomic_load_explicit(&fd->is_over, memory_order_acquire);
+}
+
+/* Under the lock. */
+static void
+set_over(struct weir_fd *fd)
+{
+        atomic_store_explicit(&fd->is_over, true, memory_order_release);
+}
+
 /* -- the owner of the poller -- */
 
 static void ready(struct weir__source *source, uint32_t events);
@@ -126,19 +139,19 @@ was_closed(struct weir_fd *fd)
 }
 
 /* Under the lock.  Asks epoll for these events, from now on. */
-static int
+static inline __attribute__((__always_inline__)) int
 arm(struct weir_fd *fd, uint32_t events)
 {
         int failed;
 
-        if (fd->is_over)
+        if (is_over(fd))
                 return -EBADF;
         if (fd->is_registered)
                 failed = weir__source_rearm(poller_of(fd), &fd->source, events | EPOLLONESHOT);
         else
                 failed = weir__source_add(poller_of(fd), &fd->source, events | EPOLLONESHOT);
         if (failed == -ENOENT || (failed == -EBADF && fd->is_registered)) {
-                fd->is_over = true;
+                set_over(fd);
                 return -ESTALE;
         }
         if (failed)
@@ -181,19 +194,29 @@ say_refused(const struct weir_fd *fd, int failed)
 
 /* Another source was registered for the number since: this one was closed before that.  From now on nobody takes the number out
  * of epoll for this one. */
-static void
+static __attribute__((cold, noinline)) void
 was_displaced(struct weir_fd *fd)
 {
         weir__lock(&fd->lock);
-        bool was_over = fd->is_over;
-        fd->is_over = true;
+        bool was_over = is_over(fd);
+        set_over(fd);
         weir__unlock(&fd->lock);
         if (!was_over)
                 was_closed(fd);
 }
 
-/* As arm; the lock is not held.  Ends the tasks that wait if the descriptor was closed. */
-static int
+/* Returns the status of the task that has asked.  Ends the others if the descriptor was closed. */
+static __attribute__((cold, noinline)) int
+cannot_ask(struct weir_fd *fd, int failed)
+{
+        if (failed != -ESTALE)
+                return say_refused(fd, failed);
+        was_closed(fd);
+        return -EBADF;
+}
+
+/* As arm; the lock is not held.  Each wait comes here. */
+static inline __attribute__((__always_inline__)) int
 ask(struct weir_fd *fd, uint32_t events)
 {
         struct weir__source *before = fd->is_registered ? NULL : weir__source_of_number(poller_of(fd), fd->source.fd);
@@ -203,10 +226,7 @@ ask(struct weir_fd *fd, uint32_t events)
         weir__unlock(&fd->lock);
         if (!failed && before && before->ops == &source_ops) /* the poller tells the other kinds, but not under the lock */
                 was_displaced((struct weir_fd *)before);
-        if (failed != -ESTALE)
-                return say_refused(fd, failed);
-        was_closed(fd);
-        return -EBADF;
+        return failed ? cannot_ask(fd, failed) : 0;
 }
 
 /* Asks once more for what tasks wait for already.  They end if that fails. */
@@ -264,10 +284,7 @@ ready(struct weir__source *source, uint32_t events)
                 was_displaced(fd);
                 return;
         }
-        weir__lock(&fd->lock);
-        bool is_over = fd->is_over;
-        weir__unlock(&fd->lock);
-        if (is_over) /* an order to end the tasks is on its way */
+        if (is_over(fd)) /* an order to end the tasks is on its way */
                 return;
         fd->armed = 0;
         uint32_t left = end_some(fd, events & TROUBLE ? UINT32_MAX : events, 0);
@@ -302,11 +319,17 @@ static const struct weir__work_ops order_ops = {.run = carry_out};
 
 /* -- any thread -- */
 
+static bool
+has_home(const struct weir_fd *fd)
+{
+        return atomic_load_explicit(&fd->poller, memory_order_relaxed) < weir__pollers_count();
+}
+
 /* Under the lock.  It may have been made before the start, or in an earlier runtime. */
 static void
 find_home(struct weir_fd *fd)
 {
-        if (atomic_load_explicit(&fd->poller, memory_order_relaxed) >= weir__pollers_count())
+        if (!has_home(fd))
                 atomic_store_explicit(&fd->poller, (uint8_t)weir__worker_home_poller(), memory_order_relaxed);
 }
 
@@ -330,11 +353,13 @@ start(struct weir_task *task)
 {
         struct weir_fd *fd = ((struct fd_task *)task)->fd;
 
-        weir__lock(&fd->lock);
-        fd->is_used = true;
-        find_home(fd);
+        atomic_store_explicit(&fd->is_used, true, memory_order_relaxed);
+        if (__builtin_expect(!has_home(fd), 0)) {
+                weir__lock(&fd->lock);
+                find_home(fd);
+                weir__unlock(&fd->lock);
+        }
         task->poller = atomic_load_explicit(&fd->poller, memory_order_relaxed);
-        weir__unlock(&fd->lock);
         weir__io_start(task);
 }
 
@@ -417,9 +442,9 @@ forget(struct weir_fd *fd, bool is_owner, unsigned *references)
 {
         bool was_registered = fd->is_registered;
 
-        if (was_registered && !fd->is_over)
+        if (was_registered && !is_over(fd))
                 epoll_ctl(poller_of(fd)->epoll_fd, EPOLL_CTL_DEL, fd->source.fd, NULL);
-        fd->is_over = true;
+        set_over(fd);
         if (!was_registered)
                 return false;
         if (!is_owner || !forget_at_once(fd))
@@ -461,7 +486,7 @@ weir_fd_wake(weir_fd *fd)
         if (weir__phase_is_forked())
                 return;
         weir__lock(&fd->lock);
-        bool is_first = fd->is_used && give_order(fd, ORDER_WAKE);
+        bool is_first = atomic_load_explicit(&fd->is_used, memory_order_relaxed) && give_order(fd, ORDER_WAKE);
         weir__unlock(&fd->lock);
         if (is_first)
                 weir__deliver(poller_of(fd), &fd->work);

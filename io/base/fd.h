@@ -21,9 +21,10 @@ struct weir_fd {
         /* Written under the lock.  Constant while it is registered, or a task or an order is on its way. */
         _Atomic uint8_t poller;
 
+        _Atomic bool is_over; /* the program has forgotten it, or closed the descriptor; written under the lock */
+        _Atomic bool is_used; /* a task was started; any thread, relaxed */
+
         /* Guarded by lock. */
-        bool is_over;       /* the program has forgotten it, or closed the descriptor */
-        bool is_used;       /* a task was started */
         bool is_registered; /* written by the owner of the poller */
         uint8_t orders;     /* bits of enum order that `work` has not carried out */
 

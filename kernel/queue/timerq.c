@@ -295,6 +295,7 @@ put_node(struct weir__timerq *queue, struct weir__timerq_node *node)
         weir_nsec deadline = node->deadline;
         unsigned index;
 
+        queue->is_next_known = false;
         if (tick_of(deadline) < queue->tick && deadline != WEIR_FOREVER) {
                 insert_into_tree(queue, node);
                 return deadline;
@@ -399,6 +400,7 @@ change_deadline(struct weir__timerq *queue, struct weir__timerq_node *node, weir
         bool is_later = deadline >= node->deadline && deadline != WEIR_FOREVER;
         unsigned present = node->location;
 
+        queue->is_next_known = false;
         node->deadline = deadline;
         if (present == IN_TREE) {
                 weir__rbtree_remove(&queue->tree, &node->tree);
@@ -438,6 +440,7 @@ weir__timerq_remove(struct weir__timerq *queue, struct weir__timerq_node *node)
                 remove_from_slot(queue, node);
         set_location(node, OUTSIDE);
         queue->count--;
+        queue->is_next_known = false;
 }
 
 /* The first node, if its deadline has come and no node in a list can come before it; otherwise NULL. */
@@ -455,6 +458,7 @@ weir__timerq_expire(struct weir__timerq *queue, weir_nsec now, struct weir__time
         struct weir__timerq_node *node;
         unsigned budget = WEIR__TIMERQ_BATCH - queue->moving_count, count = 0;
 
+        queue->is_next_known = false;
         flush_moves(queue);
         for (;;) {
                 while (budget > 0 && count < most && (node = first_due(queue, now))) {
@@ -489,17 +493,14 @@ next_of_level(const struct weir__timerq *queue, unsigned level, uint64_t number)
         return earliest;
 }
 
-weir_nsec
-weir__timerq_next(struct weir__timerq *queue)
+static weir_nsec
+compute_next(const struct weir__timerq *queue)
 {
-        const struct weir__timerq_node *first;
-        weir_nsec next;
+        const struct weir__timerq_node *first = first_in_tree(queue);
+        weir_nsec next = first ? first->deadline : WEIR_FOREVER;
 
         if (queue->count == 0)
                 return WEIR_FOREVER;
-        flush_moves(queue);
-        first = first_in_tree(queue);
-        next = first ? first->deadline : WEIR_FOREVER;
         for (unsigned level = 0; level < LEVELS; level++) {
                 uint64_t number;
 
@@ -509,6 +510,18 @@ weir__timerq_next(struct weir__timerq *queue)
                 }
         }
         return next;
+}
+
+/* A poller asks before each sleep, and between most of them nothing changes. */
+weir_nsec
+weir__timerq_next(struct weir__timerq *queue)
+{
+        if (!queue->is_next_known) {
+                flush_moves(queue);
+                queue->next = compute_next(queue);
+                queue->is_next_known = true;
+        }
+        return queue->next;
 }
 
 static struct weir__timerq_node *

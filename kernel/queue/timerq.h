@@ -52,6 +52,8 @@ struct weir__timerq {
         int64_t tick;             /* the cursor: all nodes before it are in the tree, and expire from there */
         uint64_t sequence;        /* of the next node */
         size_t count;             /* nodes in the queue */
+        bool is_next_known;       /* nothing has changed since `next` was computed */
+        weir_nsec next;           /* when expire must be called */
         unsigned moving_count;
         struct weir__timerq_node *moving[WEIR__TIMERQ_MOVING]; /* nodes in a list where they may not stay */
         uint32_t portions[WEIR__TIMERQ_LEVELS]; /* of the next slot of each level: to be moved down before the cursor goes on */

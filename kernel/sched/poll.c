@@ -33,23 +33,26 @@ has_work(const struct weir__poller *poller)
 }
 
 static enum weir__sleep_kind
-fall_asleep_timed(struct weir__poller *poller)
+fall_asleep_timed(struct weir__poller *poller, weir_nsec now)
 {
         if (atomic_load_explicit(&poller->inbox.head, memory_order_relaxed))
                 return WEIR__SLEEP_NONE;
-        return weir__sleep_begin(poller, weir__clock_now(), atomic_load_explicit(&poller->deadlines.next, memory_order_relaxed));
+        return weir__sleep_begin(poller, now ? now : weir__clock_now(),
+                                 atomic_load_explicit(&poller->deadlines.next, memory_order_relaxed));
 }
 
 static enum weir__sleep_kind
-fall_asleep(struct weir__poller *poller)
+fall_asleep(struct weir__poller *poller, weir_nsec now)
 {
         if (has_work(poller))
                 return WEIR__SLEEP_NONE;
         if (weir__sleep_is_timed(&poller->sleep))
-                return fall_asleep_timed(poller);
+                return fall_asleep_timed(poller, now);
         if (!weir__inbox_mark_sleeping(&poller->inbox) || weir__share_depth() > 0)
                 return WEIR__SLEEP_NONE;
-        weir_nsec next = weir__deadlines_publish_next(poller), now = weir__clock_now();
+        weir_nsec next = weir__deadlines_publish_next(poller);
+        if (!now)
+                now = weir__clock_now();
         if (has_work(poller) || weir__share_overdue(poller, now))
                 return WEIR__SLEEP_NONE;
         enum weir__sleep_kind kind = weir__sleep_begin(poller, now, next);
@@ -108,23 +111,29 @@ flush(struct weir__poller *poller, struct weir__batch *batch)
 }
 
 void
-weir__poll(struct weir__poller *poller)
+weir__poll(struct weir__poller *poller, weir_nsec now)
 {
         struct epoll_event events[WEIR__EVENTS];
 
-        if (__builtin_expect(poller->batch != NULL, 0) && flush(poller, poller->batch)) {
-                weir__watchdog_pass(poller);
-                return;
+        if (__builtin_expect(poller->batch != NULL, 0)) {
+                if (flush(poller, poller->batch)) {
+                        weir__watchdog_pass(poller);
+                        return;
+                }
+                now = 0; /* that took a while */
         }
         bool is_virtual = atomic_load_explicit(&weir__clock.is_virtual, memory_order_relaxed);
-        enum weir__sleep_kind kind = is_virtual ? fall_asleep_virtually(poller) : fall_asleep(poller);
+        enum weir__sleep_kind kind = is_virtual ? fall_asleep_virtually(poller) : fall_asleep(poller, now);
         int count = kind && weir__trace_is_on() ? wait_traced(poller, kind, events) : weir__sleep_wait(poller, kind, events);
 
         weir__sources_prefetch(poller, events, count);
         unsigned pushed = weir__poller_take_inbox(poller); /* and SLEEPING is out */
         if (kind)
                 wake_up(poller, kind, count, pushed);
-        weir__watchdog_pass(poller);
+        if (kind && !is_virtual)
+                weir__watchdog_pass_at(poller, poller->sleep.woke_at);
+        else
+                weir__watchdog_pass(poller);
         for (int i = 0; i < count; i++)
                 weir__sources_dispatch(poller, &events[i]);
 }

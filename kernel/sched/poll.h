@@ -4,8 +4,9 @@
 
 #include "kernel/loop/poller.h"
 
-/* Waits for events, unless there is ready work or a deadline has come, and hands them to their sources.  Owner only. */
-void weir__poll(struct weir__poller *poller);
+/* Waits for events, unless there is ready work or a deadline has come, and hands them to their sources.  `now`: the time, if the
+ * caller has just looked at the clock, and no event was taken from the poller since; 0: it has not.  Owner only. */
+void weir__poll(struct weir__poller *poller, weir_nsec now);
 
 /* On the virtual clock the owner calls this function when it has nothing to run and SLEEPING is in its inbox.  The function moves
  * the clock to `next`, the first deadline, if that is allowed.  It returns whether the owner sleeps.  Set before there are

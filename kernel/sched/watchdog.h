@@ -35,18 +35,24 @@ void weir__watchdog_stop(void);
  * soon.  Owner only. */
 void weir__watchdog_renew(struct weir__poller *poller, weir_nsec now, weir_nsec pause);
 
-/* The owner goes round its loop, and SLEEPING is out of its inbox.  Costs a look at the clock, and a system call in each quarter
- * of a pause. */
-static inline void weir__watchdog_pass(struct weir__poller *poller)
+/* The owner goes round its loop, and SLEEPING is out of its inbox.  Costs a system call in each quarter of a pause.  `now` is of
+ * CLOCK_MONOTONIC. */
+static inline void weir__watchdog_pass_at(struct weir__poller *poller, weir_nsec now)
 {
         weir_nsec pause = atomic_load_explicit(&weir__watchdog_pause, memory_order_acquire);
 
         if (!pause)
                 return;
-        weir_nsec now = weir__clock_monotonic();
         if (now >= atomic_load_explicit(&poller->watch.until, memory_order_relaxed) - pause / 4 * 3 ||
             __builtin_expect(atomic_load_explicit(&poller->watch.is_degraded, memory_order_relaxed), 0))
                 weir__watchdog_renew(poller, now, pause);
+}
+
+/* The same, and looks at the clock. */
+static inline void weir__watchdog_pass(struct weir__poller *poller)
+{
+        if (atomic_load_explicit(&weir__watchdog_pause, memory_order_relaxed))
+                weir__watchdog_pass_at(poller, weir__clock_monotonic());
 }
 
 /* The calling worker owns the poller from now on.  Before its first pass: the former owner has set the fields. */

@@ -129,8 +129,9 @@ loop(struct weir__worker *worker, struct weir__poller *poller)
                 if (__builtin_expect(poller->ready.demoted.first != NULL, 0) && !run_demoted(worker, poller))
                         return;
                 weir__poller_take_inbox(poller);
+                weir_nsec now = 0;
                 if (weir__ready_round_is_over(&poller->ready) || (credit == 0 && is_round_long(poller)))
-                        weir__poller_admit(poller, weir__clock_now());
+                        weir__poller_admit(poller, now = weir__clock_now());
                 if (credit == 0 || !weir__ready_is_busy(&poller->ready)) /* what was given must not wait until somebody is idle */
                         weir__share_take(poller);
                 if (poller->ready.works.first && credit > 0 && !poller->ready.has_requeued)
@@ -144,7 +145,7 @@ loop(struct weir__worker *worker, struct weir__poller *poller)
                         if (weir__phase_is_stopping())
                                 weir__progress_notify();
                 }
-                weir__poll(poller);
+                weir__poll(poller, now);
                 poller->ready.has_requeued = false;
                 credit = WEIR__BATCH;
                 bulk_credit = is_degraded(poller) ? 1 : WEIR__BATCH;
@@ -238,7 +239,7 @@ weir__worker_loop(void *argument)
                         weir__watchdog_take_over(poller);
                         take_over_traced(worker, poller, call);
                         if (log_notices(worker, poller)) /* not behind the poll, which may last */
-                                weir__poll(poller);
+                                weir__poll(poller, 0);
                 } else {
                         weir__watchdog_pass(poller);
                 }
