@@ -61,14 +61,30 @@ promise_of(const struct weir_task *task)
 
 /* -- the end -- */
 
+/* Whether no cancel can come, for that comes by a series: then the lock guards the word, too. */
+static inline bool
+is_alone(const struct promise *self)
+{
+        return !self->wait_task.task.series;
+}
+
 /* Whether this end is the first to come.  Under the lock. */
 static bool
 decide(struct promise *self, struct weir__work_list *claimed)
 {
+        struct weir_task *task = &self->wait_task.task;
+
         if (self->is_decided)
                 return false;
-        return atomic_load_explicit(&self->wait_task.task.word, memory_order_relaxed) == WEIR__NEW ||
-               weir__wait_pop(&self->waits, claimed);
+        uint32_t word = atomic_load_explicit(&task->word, memory_order_relaxed);
+        if (word == WEIR__NEW)
+                return true;
+        if (word != WEIR__PENDING || !is_alone(self))
+                return weir__wait_pop(&self->waits, claimed);
+        atomic_store_explicit(&task->word, WEIR__READY, memory_order_release);
+        weir__wait_unlink(&self->wait_task.wait);
+        weir__work_append(claimed, &task->work);
+        return true;
 }
 
 /* Whether the task of a promise that is held was claimed for it.  Under the lock. */
@@ -142,6 +158,17 @@ call_begin(struct promise *self, struct weir__work *work)
         weir__user_end_as(call);
 }
 
+/* Lets it wait if no cancel can come between.  Under the lock. */
+static bool
+wait_alone(struct promise *self)
+{
+        if (self->is_decided || !is_alone(self) || weir__phase_is_stopping())
+                return false;
+        weir__wait_link(&self->wait_task.wait);
+        atomic_store_explicit(&self->wait_task.task.word, WEIR__PENDING, memory_order_release);
+        return true;
+}
+
 /* As weir__wait_start; but a promise that was held before is claimed, and its end delivers it.  The task is not delivered while
  * it is NEW, so it outlives its begin function. */
 static void
@@ -156,7 +183,7 @@ start(struct weir_task *task)
         if (self->is_held && !self->is_decided)
                 atomic_store_explicit(&task->word, WEIR__READY, memory_order_release);
         else
-                is_over = !weir__wait_finish_start(&self->wait_task, try(&self->wait_task.wait, NULL));
+                is_over = !wait_alone(self) && !weir__wait_finish_start(&self->wait_task, try(&self->wait_task.wait, NULL));
         weir__unlock(&self->object.lock);
         if (is_over)
                 weir__task_deliver(task);

@@ -73,16 +73,39 @@ enlist(struct weir__waitable *object)
         weir__unlock(&part->lock);
 }
 
+/* Under the part's lock. */
+static inline void
+leave_part(const struct weir__hidden_link *link)
+{
+        shown(link->newer)->older = link->older;
+        shown(link->older)->newer = link->newer;
+}
+
 static void
 delist(struct weir__waitable *object)
 {
         struct part *part = &registry[object->part];
-        const struct weir__hidden_link *link = &object->link;
 
         weir__lock(&part->lock);
-        shown(link->newer)->older = link->older;
-        shown(link->older)->newer = link->newer;
+        leave_part(&object->link);
         weir__unlock(&part->lock);
+}
+
+/* Of an object without a name, whose last reference this is: whoever finds one takes its reference under the part's lock.
+ * Returns false if somebody just has. */
+static bool
+delist_unreferenced(struct weir__waitable *object)
+{
+        struct part *part = &registry[object->part];
+
+        weir__lock(&part->lock);
+        bool is_last = atomic_load_explicit(&object->references, memory_order_acquire) == 1;
+        if (is_last) {
+                atomic_store_explicit(&object->references, 0, memory_order_relaxed);
+                leave_part(&object->link);
+        }
+        weir__unlock(&part->lock);
+        return is_last;
 }
 
 /* Fails for an object that is about to be freed.  Then its last use happens before the first use of the next object of its name.
@@ -290,11 +313,16 @@ weir__waitable_ref(struct weir__waitable *object)
 void
 weir__waitable_unref(struct weir__waitable *object)
 {
-        if (!object || atomic_fetch_sub_explicit(&object->references, 1, memory_order_acq_rel) > 1)
+        if (!object)
                 return;
-        if (object->name)
-                weir__names_remove(map_of(object), object->name);
-        delist(object);
+        bool may_be_last = !object->name && atomic_load_explicit(&object->references, memory_order_acquire) == 1;
+        if (!may_be_last || !delist_unreferenced(object)) {
+                if (atomic_fetch_sub_explicit(&object->references, 1, memory_order_acq_rel) > 1)
+                        return;
+                if (object->name)
+                        weir__names_remove(map_of(object), object->name);
+                delist(object);
+        }
         if (object->ops->clear)
                 object->ops->clear(object);
         weir__free(object, size_of(object->ops, object->name ? object->name->size : 0));
