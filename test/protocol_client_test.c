@@ -103,12 +103,18 @@ see(weir_task *ask, void *context)
 }
 
 static void
-ask_bytes(struct asked *asked, const void *bytes, size_t size)
+start_to_ask(struct asked *asked, const void *bytes, size_t size)
 {
         *asked = (struct asked){0};
         asked->series = weir_series_ref(weir_series_new(NULL, NULL));
         weir_series_push(asked->series, weir_test_recorded(weir_ask_new(endpoint, bytes, size, see, asked)));
         CU_ASSERT_EQUAL(weir_series_start(asked->series), 0);
+}
+
+static void
+ask_bytes(struct asked *asked, const void *bytes, size_t size)
+{
+        start_to_ask(asked, bytes, size);
         weir_test_pass(0);
 }
 
@@ -184,6 +190,7 @@ a_request_gets_its_reply(void)
 
         begin(&lines);
         ask(&asked, "hello");
+        CU_ASSERT_EQUAL(weir_endpoint_requests(endpoint), 1);
         int peer = must_take();
         GOT(peer, "hello\n");
         WAITS(&asked);
@@ -191,6 +198,7 @@ a_request_gets_its_reply(void)
         WAITS(&asked);
         answer(peer, "ld\n");
         ANSWERED(&asked, "world");
+        CU_ASSERT_EQUAL(weir_endpoint_requests(endpoint), 0);
         ask(&asked, "again");
         CU_ASSERT_EQUAL(take(), -1); /* on the same connection */
         GOT(peer, "again\n");
@@ -1331,6 +1339,48 @@ direct_requests_and_tasks_keep_their_order(void)
         end();
 }
 
+#define MANY 70 /* more than begin together */
+
+static struct direct many[MANY], last;
+static struct asked between;
+
+static void
+ask_in_turn(weir_task *task, void *context)
+{
+        (void)task;
+        (void)context;
+        for (unsigned i = 0; i < MANY; i++)
+                ask_directly(&many[i], "1");
+        start_to_ask(&between, "2", 1);
+        ask_directly(&last, "3");
+}
+
+static void
+what_the_owner_asks_keeps_its_order(void)
+{
+        struct weir_protocol own = {.size = sizeof own, .frame = frame_of_lines, .connections = 1, .depth = MANY + 2};
+        char expected[MANY + 3] = "";
+
+        begin_with_pollers(&own, 1);
+        memset(expected, '1', MANY);
+        strcat(expected, "23");
+        weir_task_start(weir_empty_new(ask_in_turn, NULL));
+        weir_test_pass(0);
+        CU_ASSERT_EQUAL(weir_endpoint_requests(endpoint), MANY + 2);
+        int peer = must_take();
+        GOT(peer, expected);
+        for (unsigned i = 0; i < MANY; i++)
+                answer(peer, "1a\n");
+        answer(peer, "1b\n1c\n");
+        for (unsigned i = 0; i < MANY; i++)
+                SAW_DIRECTLY(&many[i], 1, 0, "1a\n", WEIR_ASK_ANSWERED);
+        ANSWERED(&between, "1b\n");
+        SAW_DIRECTLY(&last, 1, 0, "1c\n", WEIR_ASK_ANSWERED);
+        CU_ASSERT_EQUAL(weir_endpoint_requests(endpoint), 0);
+        close(peer);
+        end();
+}
+
 /* Without a function that reads what comes, the reply is copied. */
 static void
 a_direct_request_needs_no_frame_function(void)
@@ -1465,6 +1515,7 @@ shutdown_ends_each_stage(void)
         CU_ASSERT_EQUAL(errno, EINVAL);
         CU_ASSERT_PTR_NULL(weir_endpoint_tls_new("x", NULL, NULL, &lines));
         CU_ASSERT_EQUAL(weir_endpoint_connections(NULL), 0);
+        CU_ASSERT_EQUAL(weir_endpoint_requests(NULL), 0);
         close(listener);
 }
 
@@ -1500,6 +1551,7 @@ main(void)
                 WEIR_TEST(replies_come_in_the_order_of_a_pipeline),
                 WEIR_TEST(numbers_match_replies_in_any_order),
                 WEIR_TEST(direct_requests_and_tasks_keep_their_order),
+                WEIR_TEST(what_the_owner_asks_keeps_its_order),
                 WEIR_TEST(a_direct_request_needs_no_frame_function),
                 WEIR_TEST(the_rest_of_a_direct_request_goes_out),
                 WEIR_TEST(a_shutdown_ends_direct_requests),

@@ -86,7 +86,7 @@ a_server_is_asked(void)
         weir_task_start(weir_ask_new(weir_endpoint_ref(endpoint), "hello", 5, note_reply, seen));
         weir_clock_advance(0);
         CU_ASSERT_STRING_EQUAL(seen, expected);
-        CU_ASSERT(weir_endpoint_connections(endpoint) == 0);
+        CU_ASSERT(weir_endpoint_connections(endpoint) == 0 && weir_endpoint_requests(endpoint) == 0);
         weir_task_start(weir_ask_new(secure, "hello", 5, note_reply, seen));
         weir_clock_advance(0);
         CU_ASSERT_STRING_EQUAL(seen, expected);

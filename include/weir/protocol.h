@@ -256,6 +256,11 @@ WEIR_API void weir_endpoint_on_free(weir_endpoint *endpoint, weir_free_fn *fn, v
  * Threads: any. */
 WEIR_API unsigned weir_endpoint_connections(const weir_endpoint *endpoint);
 
+/* How many requests wait for a connection or for their reply.  0 for NULL.
+ *
+ * Threads: any. */
+WEIR_API unsigned weir_endpoint_requests(const weir_endpoint *endpoint);
+
 /* How far a request has come. */
 enum weir_ask_stage {
         WEIR_ASK_QUEUED = 0, /* it waits for a connection */

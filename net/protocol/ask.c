@@ -45,6 +45,7 @@ withdraw(struct weir__io_task *io)
         struct weir__asking *request = &((struct weir__ask *)io)->request;
         struct weir_endpoint *endpoint = request->endpoint;
 
+        weir__endpoint_count_requests(endpoint, -1);
         if (request->lane) {
                 weir__lane_leave(request);
         } else {
@@ -79,10 +80,25 @@ failed(struct weir__asking *request, int status)
 
 static const struct weir__asking_ops request_ops = {.answered = answered, .failed = failed};
 
+/* Whether this thread is the owner of the poller, and stays it until weir__unpin. */
+static inline bool
+pin(const struct weir__poller *poller)
+{
+        const struct weir__worker *worker = weir__worker_self();
+
+        return worker && worker->poller == poller && (weir__pin() || weir__pin_in_doubt());
+}
+
 static void
 start(struct weir_task *task)
 {
-        task->poller = (uint8_t)weir__endpoint_poller(((struct weir__ask *)task)->request.endpoint);
+        struct weir_endpoint *endpoint = ((struct weir__ask *)task)->request.endpoint;
+
+        task->poller = (uint8_t)weir__endpoint_poller(endpoint);
+        if (pin(weir__poller_at(task->poller))) {
+                endpoint->begun = NULL; /* direct requests that begin later go out later */
+                weir__unpin();
+        }
         weir__io_start(task);
 }
 
@@ -180,6 +196,7 @@ weir_ask_stage(const weir_task *task)
 struct direct {
         struct weir__work work; /* first */
         struct weir__asking request;
+        struct weir__work_list with; /* others that begin with it */
         int status;
         const char *reply;
         size_t size;
@@ -271,17 +288,67 @@ direct_answered(struct weir__asking *request, struct weir_session *session, cons
 static const struct weir__asking_ops direct_ops = {.is_borrowed = true, .answered = direct_answered, .failed = direct_failed};
 
 static void
-run_begin(struct weir__work *work)
+begin(struct direct *direct)
 {
-        struct direct *direct = (struct direct *)work;
-
         if (weir__phase_is_stopping())
                 end(direct, -ESHUTDOWN);
         else
                 direct->request.endpoint->put(direct->request.endpoint, &direct->request);
 }
 
+static void
+run_begin(struct weir__work *work)
+{
+        struct direct *direct = (struct direct *)work;
+        struct weir__work_list with = direct->with;
+
+        if (direct->request.endpoint->begun == work)
+                direct->request.endpoint->begun = NULL;
+        begin(direct);
+        while ((work = weir__work_pop(&with)))
+                begin((struct direct *)work);
+}
+
 static const struct weir__work_ops begin_ops = {.run = run_begin};
+
+#define AT_ONCE 64 /* requests, before other work has its turn */
+
+/* Under a pin: those that begin one after another on the owner are one work item. */
+static inline void
+begin_together(struct weir_endpoint *endpoint, struct weir__poller *poller, struct direct *direct)
+{
+        if (endpoint->begun && endpoint->begun_with < AT_ONCE) {
+                endpoint->begun_with++;
+                weir__work_append(&((struct direct *)endpoint->begun)->with, &direct->work);
+                return;
+        }
+        endpoint->begun = &direct->work;
+        endpoint->begun_with = 1;
+        weir__work_append(&poller->ready.works, &direct->work);
+        weir__ready_note(&poller->ready, 1);
+}
+
+static inline void
+deliver(struct weir_endpoint *endpoint, struct direct *direct)
+{
+        struct weir__poller *poller = weir__poller_at(weir__endpoint_poller(endpoint));
+
+        if (!pin(poller)) {
+                weir__deliver(poller, &direct->work);
+                return;
+        }
+        begin_together(endpoint, poller, direct);
+        weir__unpin();
+}
+
+/* The bytes of a message that is sent as it is, or their fault. */
+static inline ssize_t
+size_of(const struct weir_protocol *protocol, const struct weir_direct_ask *ask)
+{
+        if (protocol->delimiter || protocol->fixed_size || !ask->data || !ask->size)
+                return weir__frame_whole(protocol, ask->data, ask->size);
+        return ask->size <= weir__protocol_max(protocol) ? (ssize_t)ask->size : -EMSGSIZE;
+}
 
 int
 weir_ask_directly(weir_endpoint *endpoint, struct weir_direct_ask *ask)
@@ -292,19 +359,27 @@ weir_ask_directly(weir_endpoint *endpoint, struct weir_direct_ask *ask)
         if (!ask || !ask->done || protocol->bare || protocol->id_width || protocol->length_width)
                 return weir__log_refusal("weir_ask_directly: expected a function, and a protocol whose messages are sent as they "
                                          "are");
-        ssize_t whole = weir__frame_whole(protocol, ask->data, ask->size);
+        ssize_t whole = size_of(protocol, ask);
         int failed = whole < 0 ? (int)whole : weir__runtime_enter();
         if (failed)
                 return failed;
         struct direct *direct = direct_of(ask);
-        memset(direct, 0, sizeof *direct);
         direct->work.ops = &begin_ops;
+        direct->with = (struct weir__work_list){0};
+        direct->status = 0;
+        direct->is_copy = false;
         direct->request.ops = &direct_ops;
         direct->request.endpoint = endpoint;
         direct->request.packed = (char *)(uintptr_t)ask->data;
         direct->request.size = ask->size;
         direct->request.id = protocol->match ? protocol->match(ask->data, ask->size, protocol->context) : 0;
-        weir__deliver(weir__poller_at(weir__endpoint_poller(endpoint)), &direct->work);
+        direct->request.stage = WEIR_ASK_QUEUED;
+        direct->request.is_replayed = false;
+        direct->request.waiting = (struct weir__link){0};
+        direct->request.dial = NULL;
+        direct->request.lane = NULL;
+        direct->request.place.link = direct->request.outgoing.writer.link = (struct weir__link){0};
+        deliver(endpoint, direct);
         return 0;
 }
 

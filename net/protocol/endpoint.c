@@ -154,3 +154,9 @@ weir_endpoint_connections(const weir_endpoint *endpoint)
 {
         return endpoint ? atomic_load_explicit(&endpoint->connections, memory_order_relaxed) : 0;
 }
+
+unsigned
+weir_endpoint_requests(const weir_endpoint *endpoint)
+{
+        return endpoint ? atomic_load_explicit(&endpoint->requests, memory_order_relaxed) : 0;
+}

@@ -89,6 +89,9 @@ struct weir_endpoint {
         bool is_going_on;          /* `go_on` is on the stack */
         bool must_go_on;           /* and has to look again */
         _Atomic unsigned connections; /* lanes and dials.  Written by the owner, relaxed */
+        _Atomic unsigned requests;    /* that were put and are not over.  The same */
+        struct weir__work *begun; /* the last direct request that the owner itself has begun, if more may go with it: ask.c */
+        unsigned begun_with;      /* how many have */
 
         struct weir__work closing; /* the last user's, when it is gone */
 
@@ -132,10 +135,19 @@ weir__asking_set_stage(struct weir__asking *request, enum weir_ask_stage stage)
         __atomic_store_n(&request->stage, (uint8_t)stage, __ATOMIC_RELAXED);
 }
 
+static inline void
+weir__endpoint_count_requests(struct weir_endpoint *endpoint, int change)
+{
+        unsigned requests = atomic_load_explicit(&endpoint->requests, memory_order_relaxed);
+
+        atomic_store_explicit(&endpoint->requests, requests + (unsigned)change, memory_order_relaxed);
+}
+
 /* It is in no list and has no place. */
 static inline void
 weir__asking_end(struct weir__asking *request, int status)
 {
+        weir__endpoint_count_requests(request->endpoint, -1);
         request->ops->failed(request, status);
 }
 

@@ -359,6 +359,7 @@ receive(struct weir_session *session, const char *data, size_t size, uint64_t id
         if (failed)
                 return failed;
         leave_place(lane, place);
+        weir__endpoint_count_requests(lane->endpoint, -1);
         request->ops->answered(request, session, data, size);
         return 0;
 }
