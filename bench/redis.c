@@ -4,6 +4,7 @@
  * thread; and redis-benchmark with 64 connections, without pipelining.  All talk to the same server, over TCP. */
 #include <arpa/inet.h>
 #include <netinet/in.h>
+#include <semaphore.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -54,6 +55,7 @@ static char value[101];
 
 static weir_redis *redis;
 static _Atomic unsigned started, ended;
+static sem_t all_ended;
 static const struct shape *shape_now;
 
 static void on_reply(weir_task *task, void *context);
@@ -76,7 +78,8 @@ on_reply(weir_task *task, void *context)
                 fprintf(stderr, "weir: %s\n", weir_redis_problem(task));
                 exit(1);
         }
-        atomic_fetch_add_explicit(&ended, 1, memory_order_relaxed);
+        if (atomic_fetch_add_explicit(&ended, 1, memory_order_relaxed) + 1 == count)
+                sem_post(&all_ended);
         send_next();
 }
 
@@ -86,14 +89,15 @@ measure_weir(const void *argument, double values[BENCH_VALUES])
         char address[64];
 
         shape_now = argument;
+        sem_init(&all_ended, 0, 0);
         snprintf(address, sizeof address, "redis://127.0.0.1:%d", port);
         redis = weir_redis_new(address, NULL);
         weir_task_run(weir_redis_words_new(redis, NULL, NULL, "SET", shape_now->second, value, NULL));
         int64_t began = bench_now(), cpu = bench_cpu();
         for (unsigned i = 0; i < IN_FLIGHT; i++)
                 send_next();
-        while (atomic_load(&ended) < count)
-                bench_sleep(1000000);
+        while (sem_wait(&all_ended) != 0)
+                ;
         values[0] = (double)(bench_cpu() - cpu) / count;
         values[1] = (double)(bench_now() - began) / count;
         weir_redis_unref(redis);

@@ -53,42 +53,28 @@ give_up_link(struct weir__redis_command *command)
 static void
 set_node(struct weir__redis_command *command, struct weir__redis_node *node)
 {
-        struct weir__redis_node *former = atomic_load_explicit(&command->node, memory_order_relaxed);
-
-        if (former == node)
-                return;
-        if (node)
-                atomic_fetch_add_explicit(&node->under_way, 1, memory_order_relaxed);
         atomic_store_explicit(&command->node, node, memory_order_relaxed);
-        if (former)
-                atomic_fetch_sub_explicit(&former->under_way, 1, memory_order_relaxed);
-}
-
-/* Nothing more is under way for it. */
-static void
-release(struct weir__redis_command *command)
-{
-        set_node(command, NULL);
-        weir_promise_unref(command->promise); /* it may be gone */
 }
 
 void
 weir__redis_command_fail(struct weir__redis_command *command, int status)
 {
         end(command, status);
-        release(command);
+        weir_promise_unref(command->promise);
 }
 
 /* The same for one that was sent. */
 static void
 finish(struct weir__redis_command *command)
 {
-        weir_redis_session *session = weir_redis_session_ref(command->session);
+        weir_redis_session *session = command->session ? weir_redis_session_ref(command->session) : NULL;
 
-        give_up_link(command);
-        release(command);
-        if (session)
-                weir__redis_session_next(session);
+        if (__builtin_expect(command->link != NULL, 0))
+                give_up_link(command);
+        weir_promise_unref(command->promise); /* the command may be gone */
+        if (__builtin_expect(!session, 1))
+                return;
+        weir__redis_session_next(session);
         weir_redis_session_unref(session);
 }
 
@@ -488,12 +474,19 @@ free_command(void *own)
 {
         struct weir__redis_command *command = own;
 
-        weir_series_unref(command->series);
-        drop_tree(command);
-        weir_redis_script_unref(command->script);
-        weir_redis_session_unref(command->session);
+        weir_series *series = atomic_load_explicit(&command->series, memory_order_relaxed);
+
+        if (series)
+                weir_series_unref(series);
+        if (command->script)
+                weir_redis_script_unref(command->script);
+        if (command->session)
+                weir_redis_session_unref(command->session);
+        if (command->tree.memory)
+                free(command->tree.memory);
+        if (command->other)
+                free(command->other);
         weir_redis_unref(command->redis);
-        free(command->other);
         free(command);
 }
 
@@ -520,7 +513,7 @@ describe(const void *own, char *out, size_t room)
                 key = next_word(name + size + 2, end, &second);
         snprintf(out, room, "%.*s%s%.*s (redis %s, %u under way)", size < WORD_MOST ? size : WORD_MOST, name, second ? " " : "",
                  second < WORD_MOST ? second : WORD_MOST, key, node ? node->address : "?",
-                 node ? atomic_load_explicit(&node->under_way, memory_order_relaxed) : 0);
+                 node ? weir_endpoint_requests(node->commands) + weir_endpoint_requests(node->waits) : 0);
 }
 
 const struct weir_promise_kind weir__redis_kind = {

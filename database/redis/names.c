@@ -170,6 +170,7 @@ static const struct weir__redis_name unknown = {"", 0, 1};
 /* A table of the names, open, at most half full. */
 #define SLOTS 512
 static uint8_t slots[SLOTS]; /* the index of the name, and 1; 0: none */
+static atomic_bool is_filled;
 
 /* Without the case of letters. */
 static inline unsigned
@@ -185,9 +186,12 @@ hash(const char *text, size_t size)
 static inline bool
 is_name(const char *name, const char *text, size_t size)
 {
-        for (size_t i = 0; i < size; i++)
-                if (name[i] != text[i] && name[i] != (text[i] >= 'a' && text[i] <= 'z' ? text[i] - 32 : 0))
+        for (size_t i = 0; i < size; i++) {
+                unsigned char letter = (unsigned char)text[i];
+
+                if ((unsigned char)name[i] != letter && ((unsigned char)(letter - 'a') > 25 || name[i] != letter - 32))
                         return false;
+        }
         return !name[size];
 }
 
@@ -202,6 +206,7 @@ fill_slots(void)
                         slot = (slot + 1) % SLOTS;
                 slots[slot] = (uint8_t)(i + 1);
         }
+        atomic_store_explicit(&is_filled, true, memory_order_release);
 }
 
 const struct weir__redis_name *
@@ -211,7 +216,8 @@ weir__redis_name_of(const char *text, size_t size)
 
         if (!size || size > NAME_MOST)
                 return &unknown;
-        pthread_once(&once, fill_slots);
+        if (!atomic_load_explicit(&is_filled, memory_order_acquire))
+                pthread_once(&once, fill_slots);
         for (unsigned slot = hash(text, size); slots[slot]; slot = (slot + 1) % SLOTS) {
                 const struct weir__redis_name *name = &names[slots[slot] - 1];
 

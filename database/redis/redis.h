@@ -50,7 +50,6 @@ struct weir__redis_node {
         struct weir_protocol shared, own; /* constant */
         weir_endpoint *commands;          /* with the first description */
         weir_endpoint *waits;             /* with the second */
-        _Atomic unsigned under_way;       /* commands */
         _Atomic bool is_flowing;          /* the last command had a reply */
 
         pthread_mutex_t lock;
