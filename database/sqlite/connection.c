@@ -78,20 +78,43 @@ on_progress(void *context)
         return weir__sqlite_cause(connection->request) != 0;
 }
 
-/* Transactions are the library's.  A function may have savepoints, but not those of the library: with them a write that fails
- * would not be undone alone. */
+/* Whether the library relies on it.  PRAGMA busy_timeout would replace on_busy. */
+static bool
+is_ours(const char *pragma, const char *schema)
+{
+        if (sqlite3_stricmp(pragma, "busy_timeout") == 0 || sqlite3_stricmp(pragma, "query_only") == 0)
+                return true;
+        if (schema && sqlite3_stricmp(schema, "main") != 0)
+                return false;
+        return sqlite3_stricmp(pragma, "journal_mode") == 0 || sqlite3_stricmp(pragma, "locking_mode") == 0;
+}
+
+/* Why the statement is refused, or NULL.  A function may have savepoints, but not those of the library: with them a write that
+ * fails would not be undone alone. */
+static const char *
+refusal_of(const weir_sqlite_connection *connection, int action, const char *first, const char *second, const char *third)
+{
+        bool is_function = connection->request && connection->request->function;
+
+        if (action == SQLITE_PRAGMA)
+                return second && is_ours(first, third) ? "it would set a PRAGMA that is the library's" : NULL;
+        if ((action != SQLITE_TRANSACTION && action != SQLITE_SAVEPOINT) || connection->is_alone)
+                return NULL;
+        if (action == SQLITE_SAVEPOINT && is_function && sqlite3_strnicmp(second, OWN_NAMES, strlen(OWN_NAMES)) != 0)
+                return NULL;
+        return "it would begin or end a transaction, which the library does";
+}
+
 static int
 on_authorize(void *context, int action, const char *first, const char *second, const char *third, const char *fourth)
 {
         weir_sqlite_connection *connection = context;
-        bool is_function = connection->request && connection->request->function;
-        bool is_allowed = action == SQLITE_SAVEPOINT ? is_function && sqlite3_strnicmp(second, OWN_NAMES, strlen(OWN_NAMES)) != 0
-                                                     : action != SQLITE_TRANSACTION;
+        const char *refusal = connection->is_own ? NULL : refusal_of(connection, action, first, second, third);
 
-        (void)first, (void)third, (void)fourth;
-        if (connection->is_own || connection->is_alone || is_allowed)
+        (void)fourth;
+        if (!refusal)
                 return SQLITE_OK;
-        connection->was_refused = true;
+        connection->refusal = refusal;
         return SQLITE_DENY;
 }
 
@@ -166,7 +189,7 @@ set_up(weir_sqlite_connection *connection)
         if (!code)
                 code = run_sql(connection, synchronous[db->config.synchronous]);
         if (!code && !connection->is_writer)
-                code = run_sql(connection, "PRAGMA query_only=ON");
+                code = weir__sqlite_set_query_only(connection, true);
         for (unsigned i = 0; i < WEIR__SQLITE_OWN && !code; i++)
                 code = sqlite3_prepare_v3(connection->handle, own_sql[i], -1, SQLITE_PREPARE_PERSISTENT, &connection->own[i],
                                           NULL);
@@ -214,15 +237,19 @@ prepare_for_program(weir_sqlite_connection *connection, struct weir__sqlite_requ
         if (!on_open)
                 return 0;
         if (!connection->is_writer)
-                run_sql(connection, "PRAGMA query_only=OFF"); /* its tables are its own, as temporary ones */
+                weir__sqlite_set_query_only(connection, false); /* its tables are its own, as temporary ones */
+        connection->is_own = false;
+        connection->is_alone = true;
         status = on_open(connection, config->context);
         if (status > 0) /* before other statements replace what SQLite has to say */
                 status = weir__sqlite_status_of_call(connection, request, status);
+        connection->is_alone = false;
+        connection->is_own = true;
         weir__sqlite_tidy(connection);
         if (!sqlite3_get_autocommit(connection->handle))
                 run_sql(connection, "ROLLBACK");
         if (!connection->is_writer)
-                code = run_sql(connection, "PRAGMA query_only=ON");
+                code = weir__sqlite_set_query_only(connection, true);
         return status || !code ? status : fail(connection, request, code);
 }
 
@@ -288,6 +315,17 @@ weir__sqlite_run_own(weir_sqlite_connection *connection, enum weir__sqlite_own w
         int reset = sqlite3_reset(statement);
         connection->is_own = false;
         return code == SQLITE_DONE || code == SQLITE_ROW ? SQLITE_OK : reset ? reset : code;
+}
+
+int
+weir__sqlite_set_query_only(weir_sqlite_connection *connection, bool is_on)
+{
+        bool was_own = connection->is_own;
+
+        connection->is_own = true;
+        int code = sqlite3_exec(connection->handle, is_on ? "PRAGMA query_only=ON" : "PRAGMA query_only=OFF", NULL, NULL, NULL);
+        connection->is_own = was_own;
+        return code;
 }
 
 static uint64_t

@@ -370,7 +370,9 @@ bind_data(weir_task *task, unsigned number, enum weir_sqlite_type type, const vo
 int
 weir_sqlite_bind_text(weir_task *task, unsigned parameter, const char *text, size_t size)
 {
-        return bind_data(task, parameter, WEIR_SQLITE_TEXT, text, size == SIZE_MAX && text ? strlen(text) : size);
+        if (!text && size == SIZE_MAX)
+                return weir_sqlite_bind_null(task, parameter);
+        return bind_data(task, parameter, WEIR_SQLITE_TEXT, text, size == SIZE_MAX ? strlen(text) : size);
 }
 
 int

@@ -182,9 +182,9 @@ struct weir_sqlite_connection {
         bool is_own;                          /* the library's: it may begin and end transactions */
         weir_nsec began;                      /* of the request, or a little later; 0: not known */
         bool is_long;                         /* it has run for so long that another thread of the executor was asked for */
-        bool is_alone;                        /* a statement without a transaction: SQLite begins and commits its own */
+        bool is_alone;                        /* what may begin and commit its own transaction: on_writer, VACUUM */
         bool is_undone;                       /* SQLite has rolled the transaction of the group back */
-        bool was_refused;                     /* the authorizer has refused a statement that begins or ends a transaction */
+        const char *refusal;                  /* why the authorizer has refused a statement; NULL: it has not */
         weir_nsec busy_since;                 /* the first refusal of a lock for this call; 0: none */
 };
 
@@ -194,6 +194,7 @@ void weir__sqlite_disconnect(weir_sqlite_connection *connection); /* accepts NUL
 
 /* Runs a statement of the library.  A code of SQLite. */
 int weir__sqlite_run_own(weir_sqlite_connection *connection, enum weir__sqlite_own which);
+int weir__sqlite_set_query_only(weir_sqlite_connection *connection, bool is_on);
 
 /* The statement of that text: SQLITE_OK, or a code.  *more: there is another statement behind it, and *statement is NULL. */
 int weir__sqlite_find(weir_sqlite_connection *connection, const char *sql, size_t size, sqlite3_stmt **statement, bool *more);

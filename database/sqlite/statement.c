@@ -22,8 +22,8 @@ fail(weir_sqlite_connection *connection, struct weir__sqlite_request *request)
         int code = sqlite3_extended_errcode(connection->handle);
         int cause = (code & 0xff) == SQLITE_INTERRUPT || (code & 0xff) == SQLITE_BUSY ? weir__sqlite_cause(request) : 0;
 
-        if (connection->was_refused)
-                return refuse(request, -EINVAL, "it would begin or end a transaction, which the library does");
+        if (connection->refusal)
+                return refuse(request, -EINVAL, connection->refusal);
         if (cause) {
                 if (request->result)
                         weir__sqlite_result_clear(request->result);
@@ -102,7 +102,7 @@ weir__sqlite_run_statement(weir_sqlite_connection *connection, struct weir__sqli
 {
         sqlite3_stmt *statement;
 
-        connection->was_refused = false;
+        connection->refusal = NULL;
         int status = find(connection, request, &statement);
         if (status)
                 return status;
@@ -130,7 +130,7 @@ stop_statements(sqlite3 *handle)
 int
 weir__sqlite_call(weir_sqlite_connection *connection, struct weir__sqlite_request *request)
 {
-        connection->was_refused = false;
+        connection->refusal = NULL;
         int status = request->function(connection, weir_task_context(request->promise));
         int cause = weir__sqlite_cause(request);
 

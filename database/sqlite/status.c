@@ -67,12 +67,15 @@ weir__sqlite_status_of_call(weir_sqlite_connection *connection, struct weir__sql
 {
         int last = sqlite3_extended_errcode(connection->handle);
         bool is_last = (last & 0xff) == (code & 0xff);
+        const char *text = is_last ? NULL : sqlite3_errstr(code);
 
         if (code == SQLITE_ROW || code == SQLITE_DONE)
                 return 0;
+        if ((code & 0xff) == SQLITE_AUTH && connection->refusal)
+                text = connection->refusal;
         if (!request)
                 return weir__sqlite_status(connection->handle, is_last ? last : code);
-        return weir__sqlite_fail(request, connection->handle, is_last ? last : code, is_last ? NULL : sqlite3_errstr(code));
+        return weir__sqlite_fail(request, connection->handle, is_last ? last : code, text);
 }
 
 int

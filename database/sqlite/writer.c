@@ -48,7 +48,7 @@ end_all(struct weir__sqlite_list *list, int status, sqlite3 *handle, int code, c
 static int
 allow_writes(weir_sqlite_connection *connection)
 {
-        int code = connection->is_query_only ? sqlite3_exec(connection->handle, "PRAGMA query_only=OFF", NULL, NULL, NULL) : 0;
+        int code = connection->is_query_only ? weir__sqlite_set_query_only(connection, false) : 0;
 
         connection->is_query_only = code != 0;
         return code;
@@ -181,7 +181,7 @@ commit(struct group *group)
 static int
 read_in_memory(weir_sqlite_connection *connection, struct weir__sqlite_request *request)
 {
-        int code = sqlite3_exec(connection->handle, "PRAGMA query_only=ON", NULL, NULL, NULL);
+        int code = weir__sqlite_set_query_only(connection, true);
         connection->is_query_only = true;
         int status = code ? weir__sqlite_fail(request, connection->handle, code, NULL) : 0;
 

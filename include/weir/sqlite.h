@@ -56,7 +56,10 @@ typedef struct weir_sqlite_connection weir_sqlite_connection;
 
 /* Prepares a connection that was just opened: sets a PRAGMA, adds functions or collations, makes tables.
  * It is called outside of a transaction.  Result: 0; otherwise the connection is closed again, and the
- * task that needed it has that status. */
+ * task that needed it has that status.
+ *
+ * The PRAGMAs busy_timeout, query_only, journal_mode and locking_mode are the library's.  What would set
+ * one of them is refused, here and in all tasks: SQLite says SQLITE_AUTH. */
 typedef int weir_sqlite_open_fn(weir_sqlite_connection *connection, void *context);
 
 /* When a commit is on the disk. */
@@ -140,8 +143,9 @@ WEIR_API weir_task *weir_sqlite_close_new(weir_sqlite *db, weir_task_fn *done, v
  * Owner:   the caller, until the task is consumed.  The SQL is copied.
  * Result:  NULL when out of memory; every consumer accepts NULL.  The task's status:
  *          0;
- *          -EINVAL: the SQL is NULL, empty, wrong, or more than one statement, or it begins or ends a
- *            transaction; -ERANGE: a parameter that was bound is not in it; an error of a bind function;
+ *          -EINVAL: the SQL is NULL, empty, wrong, or more than one statement; it begins or ends a
+ *            transaction, or sets a PRAGMA that is the library's;
+ *          -ERANGE: a parameter that was bound is not in it; an error of a bind function;
  *          -EEXIST: a row with that key exists (UNIQUE, PRIMARY KEY); -EPERM: another constraint of the
  *            table forbids it;
  *          -EMSGSIZE: more rows or bytes than max_rows and max_bytes; -E2BIG: a text or blob is larger than
@@ -171,7 +175,8 @@ WEIR_API weir_task *weir_sqlite_exec_alone_new(weir_sqlite *db, const char *sql,
 /* Binds a value to a parameter: the first one is 1.  A parameter that is not bound is NULL.  Another bind
  * replaces it.
  *
- * Owner:   texts and blobs are copied.  A size of SIZE_MAX of a text is up to its NUL.
+ * Owner:   texts and blobs are copied.  A size of SIZE_MAX of a text is up to its NUL; a NULL text of that size
+ *          is bound as NULL.
  * Result:  0; -EINVAL: another task, or NULL data with a size; -ERANGE: a number below 1 or above 32,766;
  *          -ENOMEM.  The task has that status, too, so nobody has to look.  -EBUSY: the task was started:
  *          nothing has changed.

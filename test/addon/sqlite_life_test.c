@@ -234,6 +234,40 @@ connections_are_prepared_when_they_are_opened(void)
         sqlite_end(db);
 }
 
+static int
+set_pragmas(weir_sqlite_connection *connection, void *context)
+{
+        int code = weir_sqlite_run(connection, "BEGIN; CREATE TABLE IF NOT EXISTS t(a); COMMIT; PRAGMA cache_size=100");
+
+        return code ? code : weir_sqlite_run(connection, context);
+}
+
+static void
+keep_problem(weir_task *task, void *context)
+{
+        snprintf(context, 200, "%d %s", weir_sqlite_code(task), weir_sqlite_problem(task));
+}
+
+static void
+a_connection_is_not_prepared_by_a_pragma_of_the_library(void)
+{
+        struct weir_sqlite_config config = WEIR_SQLITE_CONFIG_DEFAULT;
+        char problem[200];
+
+        config.on_writer = set_pragmas;
+        config.context = (char *)"PRAGMA foreign_keys=ON";
+        db = sqlite_begin(&config);
+        CU_ASSERT_EQUAL(sqlite_exec(db, "INSERT INTO t VALUES (1)"), 0);
+        CU_ASSERT_EQUAL(sqlite_number(db, "SELECT count(*) FROM t"), 1);
+        sqlite_end(db);
+
+        config.context = (char *)"PRAGMA busy_timeout=5000";
+        db = sqlite_begin(&config);
+        CU_ASSERT_EQUAL(weir_task_run(weir_sqlite_exec_new(db, "INSERT INTO t VALUES (1)", keep_problem, problem)), -EACCES);
+        CU_ASSERT_STRING_EQUAL(problem, "23 test.db: INSERT INTO t VALUES (1): it would set a PRAGMA that is the library's");
+        sqlite_end(db);
+}
+
 /* The authorizer is the library's. */
 static int
 deny(void *context, int action, const char *first, const char *second, const char *third, const char *fourth)
@@ -266,12 +300,6 @@ make_wrong_tables(weir_sqlite_connection *connection, void *context)
 {
         (void)context;
         return weir_sqlite_run(connection, "BEGIN; CREATE TABLE t(a, a)");
-}
-
-static void
-keep_problem(weir_task *task, void *context)
-{
-        snprintf(context, 200, "%d %s", weir_sqlite_code(task), weir_sqlite_problem(task));
 }
 
 static void
@@ -581,6 +609,7 @@ main(void)
                 WEIR_TEST(a_child_of_fork_has_no_databases),
                 WEIR_TEST(more_than_may_wait_are_refused),
                 WEIR_TEST(connections_are_prepared_when_they_are_opened),
+                WEIR_TEST(a_connection_is_not_prepared_by_a_pragma_of_the_library),
                 WEIR_TEST(a_connection_that_would_not_read_only_is_not_used),
                 WEIR_TEST(a_connection_that_cannot_be_prepared_has_the_words_of_sqlite),
                 WEIR_TEST(order_holds_in_a_series),

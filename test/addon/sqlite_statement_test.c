@@ -202,6 +202,38 @@ one_statement_and_no_transaction(void)
         sqlite_end(db);
 }
 
+static int
+run(weir_sqlite_connection *connection, void *sql)
+{
+        return weir_sqlite_run(connection, sql);
+}
+
+static void
+a_pragma_of_the_library_is_not_set(void)
+{
+        static const char *const ours[] = {"PRAGMA busy_timeout = 5", "PRAGMA query_only(0)", "PRAGMA main.journal_mode = DELETE",
+                                           "PRAGMA Locking_Mode = EXCLUSIVE"};
+        static const char *const others[] = {"PRAGMA busy_timeout", "PRAGMA query_only", "PRAGMA journal_mode",
+                                             "PRAGMA cache_size = 100", "PRAGMA temp.journal_mode = MEMORY"};
+
+        begin();
+        for (unsigned i = 0; i < sizeof ours / sizeof *ours; i++) {
+                CU_ASSERT_EQUAL(query(ours[i]), -EINVAL);
+                CU_ASSERT_PTR_NOT_NULL(strstr(problem, "it would set a PRAGMA that is the library's"));
+                CU_ASSERT_EQUAL(exec(ours[i]), -EINVAL);
+                CU_ASSERT_EQUAL(weir_task_run(weir_sqlite_exec_alone_new(db, ours[i], NULL, NULL)), -EINVAL);
+                CU_ASSERT_EQUAL(weir_task_run(weir_sqlite_write_new(db, run, keep_problem, (char *)ours[i])), -EACCES);
+                CU_ASSERT_PTR_NOT_NULL(strstr(problem, "it would set a PRAGMA that is the library's"));
+                CU_ASSERT_EQUAL(weir_task_run(weir_sqlite_read_new(db, run, NULL, (char *)ours[i])), -EACCES);
+        }
+        for (unsigned i = 0; i < sizeof others / sizeof *others; i++) {
+                CU_ASSERT_EQUAL(exec(others[i]), 0);
+                CU_ASSERT_EQUAL(weir_task_run(weir_sqlite_exec_alone_new(db, others[i], NULL, NULL)), 0);
+        }
+        CU_ASSERT_EQUAL(sqlite_number(db, "SELECT count(*) FROM t"), 0);
+        sqlite_end(db);
+}
+
 static void
 a_query_does_not_write(void)
 {
@@ -218,6 +250,12 @@ do_nothing(weir_sqlite_connection *connection, void *context)
 {
         (void)connection, (void)context;
         return 0;
+}
+
+static void
+count_rows(weir_task *query, void *count)
+{
+        *(int *)count = (int)weir_sqlite_rows(query);
 }
 
 static void
@@ -238,6 +276,15 @@ parameters_are_checked(void)
         task = weir_sqlite_query_new(db, "SELECT ?", NULL, NULL);
         CU_ASSERT_EQUAL(weir_sqlite_bind_blob(task, 1, NULL, 1), -EINVAL);
         CU_ASSERT_EQUAL(weir_task_run(task), -EINVAL);
+        task = weir_sqlite_query_new(db, "SELECT ?", NULL, NULL);
+        CU_ASSERT_EQUAL(weir_sqlite_bind_text(task, 1, NULL, 1), -EINVAL);
+        CU_ASSERT_EQUAL(weir_task_run(task), -EINVAL);
+        int nulls = 0;
+        task = weir_sqlite_query_new(db, "SELECT 1 WHERE ? IS NULL", count_rows, &nulls);
+        CU_ASSERT_EQUAL(weir_sqlite_bind_text(task, 1, "x", SIZE_MAX), 0);
+        CU_ASSERT_EQUAL(weir_sqlite_bind_text(task, 1, NULL, SIZE_MAX), 0);
+        CU_ASSERT_EQUAL(weir_task_run(task), 0);
+        CU_ASSERT_EQUAL(nulls, 1);
         task = weir_sqlite_read_new(db, NULL, NULL, NULL);
         CU_ASSERT_EQUAL(weir_sqlite_bind_int64(task, 1, 1), -EINVAL);
         CU_ASSERT_EQUAL(weir_task_run(task), -EINVAL);
@@ -392,6 +439,7 @@ main(void)
                 WEIR_TEST(an_insert_says_what_it_has_changed),
                 WEIR_TEST(what_is_wrong_is_said_in_the_words_of_sqlite),
                 WEIR_TEST(one_statement_and_no_transaction),
+                WEIR_TEST(a_pragma_of_the_library_is_not_set),
                 WEIR_TEST(a_query_does_not_write),
                 WEIR_TEST(parameters_are_checked),
                 WEIR_TEST(a_result_has_a_size),
