@@ -78,15 +78,17 @@ on_progress(void *context)
         return weir__sqlite_cause(connection->request) != 0;
 }
 
-/* Whether the library relies on it.  PRAGMA busy_timeout would replace on_busy. */
+/* Whether the library relies on another value.  PRAGMA busy_timeout would replace on_busy. */
 static bool
-is_ours(const char *pragma, const char *schema)
+is_ours(const char *pragma, const char *value, const char *schema)
 {
         if (sqlite3_stricmp(pragma, "busy_timeout") == 0 || sqlite3_stricmp(pragma, "query_only") == 0)
                 return true;
         if (schema && sqlite3_stricmp(schema, "main") != 0)
                 return false;
-        return sqlite3_stricmp(pragma, "journal_mode") == 0 || sqlite3_stricmp(pragma, "locking_mode") == 0;
+        if (sqlite3_stricmp(pragma, "journal_mode") == 0)
+                return sqlite3_stricmp(value, "WAL") != 0;
+        return sqlite3_stricmp(pragma, "locking_mode") == 0 && sqlite3_stricmp(value, "NORMAL") != 0;
 }
 
 /* Why the statement is refused, or NULL.  A function may have savepoints, but not those of the library: with them a write that
@@ -97,7 +99,7 @@ refusal_of(const weir_sqlite_connection *connection, int action, const char *fir
         bool is_function = connection->request && connection->request->function;
 
         if (action == SQLITE_PRAGMA)
-                return second && is_ours(first, third) ? "it would set a PRAGMA that is the library's" : NULL;
+                return second && is_ours(first, second, third) ? "it would set a PRAGMA that is the library's" : NULL;
         if ((action != SQLITE_TRANSACTION && action != SQLITE_SAVEPOINT) || connection->is_alone)
                 return NULL;
         if (action == SQLITE_SAVEPOINT && is_function && sqlite3_strnicmp(second, OWN_NAMES, strlen(OWN_NAMES)) != 0)

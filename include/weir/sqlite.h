@@ -59,7 +59,8 @@ typedef struct weir_sqlite_connection weir_sqlite_connection;
  * task that needed it has that status.
  *
  * The PRAGMAs busy_timeout, query_only, journal_mode and locking_mode are the library's.  What would set
- * one of them is refused, here and in all tasks: SQLite says SQLITE_AUTH. */
+ * one of them is refused, here and in all tasks: SQLite says SQLITE_AUTH.  What they are anyway, WAL and
+ * NORMAL, may be said of the last two. */
 typedef int weir_sqlite_open_fn(weir_sqlite_connection *connection, void *context);
 
 /* When a commit is on the disk. */

@@ -255,7 +255,7 @@ a_connection_is_not_prepared_by_a_pragma_of_the_library(void)
         char problem[200];
 
         config.on_writer = set_pragmas;
-        config.context = (char *)"PRAGMA foreign_keys=ON";
+        config.context = (char *)"PRAGMA journal_mode=WAL; PRAGMA foreign_keys=ON";
         db = sqlite_begin(&config);
         CU_ASSERT_EQUAL(sqlite_exec(db, "INSERT INTO t VALUES (1)"), 0);
         CU_ASSERT_EQUAL(sqlite_number(db, "SELECT count(*) FROM t"), 1);

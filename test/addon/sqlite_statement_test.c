@@ -213,8 +213,13 @@ a_pragma_of_the_library_is_not_set(void)
 {
         static const char *const ours[] = {"PRAGMA busy_timeout = 5", "PRAGMA query_only(0)", "PRAGMA main.journal_mode = DELETE",
                                            "PRAGMA Locking_Mode = EXCLUSIVE"};
-        static const char *const others[] = {"PRAGMA busy_timeout", "PRAGMA query_only", "PRAGMA journal_mode",
-                                             "PRAGMA cache_size = 100", "PRAGMA temp.journal_mode = MEMORY"};
+        static const char *const others[] = {"PRAGMA busy_timeout",
+                                             "PRAGMA query_only",
+                                             "PRAGMA journal_mode",
+                                             "PRAGMA cache_size = 100",
+                                             "PRAGMA temp.journal_mode = MEMORY",
+                                             "PRAGMA journal_mode=WAL",
+                                             "PRAGMA locking_mode = normal"};
 
         begin();
         for (unsigned i = 0; i < sizeof ours / sizeof *ours; i++) {
