@@ -80,6 +80,30 @@ keep(weir_redis_subscription *subscription, const char *data, size_t size)
         return true;
 }
 
+#define MOVES 5 /* that are followed at once */
+
+/* Whether the server cannot listen to something now, or no longer: a server of a cluster that has not the slot of a sharded
+ * channel, or one that is loading.  Another connection may. */
+static bool
+is_passing(weir_redis_subscription *subscription, const struct weir_redis_message *message, bool ends_shard)
+{
+        bool is_moved;
+
+        if (message->kind == WEIR_REDIS_SUBSCRIBED) {
+                subscription->has_listened = true;
+                subscription->moves = 0;
+        }
+        if (ends_shard && weir__redis_lost_topic(subscription, message->channel))
+                return true;
+        if (message->kind != WEIR_REDIS_REFUSED || message->status == -EAGAIN)
+                return message->kind == WEIR_REDIS_REFUSED;
+        if (strncmp(message->data, "MOVED ", 6) != 0 ||
+            !weir__redis_redirect(subscription->redis, subscription->node, message->data, &is_moved))
+                return false;
+        subscription->moves++;
+        return true;
+}
+
 /* Reads what has come.  Result: 0; why the connection is given up. */
 static int
 digest(weir_redis_subscription *subscription, weir_series *series)
@@ -98,13 +122,18 @@ digest(weir_redis_subscription *subscription, weir_series *series)
                         break;
                 memset(subscription->words, 0, sizeof subscription->words);
                 int result = weir__redis_message_read(subscription->input + at, (size_t)end, &message);
+                bool ends_shard = result > 0 && weir__redis_is_end_of_shard(subscription->input + at, (size_t)end);
                 at += (size_t)end;
-                if (result > 0)
+                if (result > 0 && is_passing(subscription, message, ends_shard)) {
+                        weir_redis_message_free(message);
+                        failed = -EAGAIN;
+                } else if (result > 0) {
                         put(subscription, series, message, &waits);
-                else if (result == -ENOMEM)
+                } else if (result == -ENOMEM) {
                         atomic_fetch_add_explicit(&subscription->dropped, 1, memory_order_relaxed);
-                else
+                } else {
                         failed = result;
+                }
         }
         memmove(subscription->input, subscription->input + at, subscription->used - at);
         subscription->used -= at;
@@ -172,7 +201,7 @@ on_greeted(weir_task *task, void *context)
         subscription->failures = 0;
         pthread_mutex_lock(&subscription->lock);
         subscription->stream = weir_stream_ref(subscription->fresh);
-        weir__redis_tell(subscription, NULL, NULL);
+        weir__redis_tell_all(subscription);
         pthread_mutex_unlock(&subscription->lock);
         push_read(subscription, series);
 }
@@ -216,7 +245,11 @@ choose(weir_task *task, void *context)
 
         if (weir_task_status(task) != 0)
                 return;
-        subscription->node = weir__redis_any(subscription->redis->topology, subscription->turn);
+        pthread_mutex_lock(&subscription->lock);
+        int slot = subscription->slot;
+        pthread_mutex_unlock(&subscription->lock);
+        subscription->node = slot >= 0 ? weir__redis_route(subscription->redis->topology, slot)
+                                       : weir__redis_any(subscription->redis->topology, subscription->turn);
         if (subscription->node) {
                 weir_series_push(series, connect_to(subscription));
         } else {
@@ -245,9 +278,12 @@ on_end(weir_series *series, void *context)
         subscription->series = NULL;
         if (!subscription->status)
                 subscription->status = status ? status : -ENOMEM;
-        subscription->failures++;
+        bool is_led_on = subscription->moves && subscription->moves <= MOVES && !subscription->has_listened;
+        if (!is_led_on)
+                subscription->failures++;
+        subscription->has_listened = false;
         subscription->turn++;
-        if (subscription->node)
+        if (subscription->node && !is_led_on)
                 weir__redis_doubt(subscription->redis, subscription->node);
         if (!subscription->is_closed && status != -ESHUTDOWN)
                 weir__redis_listen(subscription); /* without memory the next weir_redis_subscribe does it */

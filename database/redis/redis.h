@@ -289,14 +289,17 @@ int weir__redis_slot(size_t count, const char *const *arguments, const size_t *s
 /* Makes a message of a whole reply.  Result: 1; 0: it is none, such as a PONG; -EPROTO, -EBADMSG, -E2BIG; -ENOMEM. */
 int weir__redis_message_read(const char *data, size_t size, struct weir_redis_message **out);
 struct weir_redis_message *weir__redis_message_lost(int status); /* NULL when out of memory */
+bool weir__redis_is_end_of_shard(const char *data, size_t size); /* a whole reply that says SUNSUBSCRIBE */
 void weir__redis_message_drop(void *message);
 
 /* -- subscribe.c, listen.c -- */
 
+enum weir__redis_topic_kind { WEIR__REDIS_CHANNEL, WEIR__REDIS_PATTERN, WEIR__REDIS_SHARDED };
+
 /* A name that is subscribed to. */
 struct weir__redis_topic {
         struct weir__redis_topic *next;
-        bool is_pattern;
+        enum weir__redis_topic_kind kind;
         char name[];
 };
 
@@ -312,10 +315,14 @@ struct weir_redis_subscription {
         weir_stream *stream;              /* a reference; NULL: it has not been greeted */
         weir_series *series;              /* a reference: of the connection; NULL: there is none */
         bool is_closed;
+        int slot;       /* of a cluster: of its sharded channels; -1: it has none */
+        unsigned ended; /* sharded channels that the connection was told to end, and has not confirmed */
 
         /* The series'. */
         struct weir__redis_node *node; /* to which it goes; the redis keeps it */
         unsigned turn;                 /* whose it is */
+        unsigned moves;                /* how often a server has named another one, one after another */
+        bool has_listened;             /* the connection has confirmed something */
         weir_stream *fresh;            /* that is being greeted */
         unsigned failures;             /* since the last greeting */
         int status;                    /* why it failed; 0: it did not */
@@ -328,8 +335,10 @@ struct weir_redis_subscription {
 /* Begins to connect, after a pause if it has failed before.  Under the lock.  Result: 0; what the start of a series reports. */
 int weir__redis_listen(weir_redis_subscription *subscription);
 
-/* Has the connection, if there is one, say that of one topic, or of all.  Under the lock. */
-void weir__redis_tell(weir_redis_subscription *subscription, const char *verb, const struct weir__redis_topic *topic);
+void weir__redis_tell_all(weir_redis_subscription *subscription); /* on a fresh connection.  Under the lock */
+
+/* Whether the server has ended a sharded channel that is wanted: its slot has moved. */
+bool weir__redis_lost_topic(weir_redis_subscription *subscription, const char *name);
 void weir__redis_subscription_unref(void *subscription);
 
 #endif

@@ -30,6 +30,7 @@ weir_redis_subscription_new(weir_redis *redis, const struct weir_redis_subscript
                 return NULL;
         }
         atomic_init(&subscription->references, 1);
+        subscription->slot = -1;
         subscription->redis = weir_redis_ref(redis);
         subscription->overflow = config ? config->overflow : WEIR_REDIS_OVERFLOW_WAIT;
         pthread_mutex_init(&subscription->lock, NULL);
@@ -95,34 +96,68 @@ say(weir_redis_subscription *subscription, const char *verb, const char *name)
         free(bytes);
 }
 
+static const char *const begins[] = {"SUBSCRIBE", "PSUBSCRIBE", "SSUBSCRIBE"}, *const ends[] = {"UNSUBSCRIBE", "PUNSUBSCRIBE",
+                                                                                                "SUNSUBSCRIBE"};
+
 void
-weir__redis_tell(weir_redis_subscription *subscription, const char *verb, const struct weir__redis_topic *topic)
+weir__redis_tell_all(weir_redis_subscription *subscription)
 {
-        if (!subscription->stream)
-                return;
-        if (verb) {
-                say(subscription, verb, topic->name);
-                return;
-        }
-        for (topic = subscription->topics; topic; topic = topic->next)
-                say(subscription, topic->is_pattern ? "PSUBSCRIBE" : "SUBSCRIBE", topic->name);
+        subscription->ended = 0;
+        for (struct weir__redis_topic *topic = subscription->topics; topic; topic = topic->next)
+                say(subscription, begins[topic->kind], topic->name);
 }
 
 /* Where the topic is in the list, or its end. */
 static struct weir__redis_topic **
-find(weir_redis_subscription *subscription, const char *name, bool is_pattern)
+find(weir_redis_subscription *subscription, const char *name, enum weir__redis_topic_kind kind)
 {
         struct weir__redis_topic **at = &subscription->topics;
 
-        while (*at && ((*at)->is_pattern != is_pattern || strcmp((*at)->name, name) != 0))
+        while (*at && ((*at)->kind != kind || strcmp((*at)->name, name) != 0))
                 at = &(*at)->next;
         return at;
 }
 
-static int
-add(weir_redis_subscription *subscription, const char *name, bool is_pattern)
+static bool
+has_sharded(const weir_redis_subscription *subscription)
 {
-        struct weir__redis_topic **at = find(subscription, name, is_pattern), *topic;
+        for (const struct weir__redis_topic *topic = subscription->topics; topic; topic = topic->next)
+                if (topic->kind == WEIR__REDIS_SHARDED)
+                        return true;
+        return false;
+}
+
+bool
+weir__redis_lost_topic(weir_redis_subscription *subscription, const char *name)
+{
+        pthread_mutex_lock(&subscription->lock);
+        bool is_answer = subscription->ended > 0;
+        subscription->ended -= is_answer;
+        bool is_lost = !is_answer && *find(subscription, name, WEIR__REDIS_SHARDED);
+        pthread_mutex_unlock(&subscription->lock);
+        return is_lost;
+}
+
+/* The slot in which the subscription is with that channel: the connection moves there.  Returns -EXDEV if it is in another. */
+static int
+enter_slot(weir_redis_subscription *subscription, const char *name)
+{
+        int slot = subscription->redis->settings->mode == WEIR__REDIS_CLUSTER ? weir__redis_slot_of(name, strlen(name)) : -1;
+
+        if (slot == subscription->slot)
+                return 0;
+        if (has_sharded(subscription))
+                return -EXDEV;
+        subscription->slot = slot;
+        if (subscription->stream)
+                weir_stream_break(subscription->stream);
+        return 0;
+}
+
+static int
+add(weir_redis_subscription *subscription, const char *name, enum weir__redis_topic_kind kind)
+{
+        struct weir__redis_topic **at = find(subscription, name, kind), *topic;
         size_t size = strlen(name) + 1;
 
         if (*at)
@@ -131,12 +166,15 @@ add(weir_redis_subscription *subscription, const char *name, bool is_pattern)
         if (!topic)
                 return -ENOMEM;
         topic->next = NULL;
-        topic->is_pattern = is_pattern;
+        topic->kind = kind;
         memcpy(topic->name, name, size);
+        int failed = kind == WEIR__REDIS_SHARDED ? enter_slot(subscription, name) : 0;
         *at = topic;
-        int failed = subscription->series ? 0 : weir__redis_listen(subscription);
+        if (!failed && !subscription->series)
+                failed = weir__redis_listen(subscription);
         if (!failed) {
-                weir__redis_tell(subscription, is_pattern ? "PSUBSCRIBE" : "SUBSCRIBE", topic);
+                if (subscription->stream)
+                        say(subscription, begins[kind], name);
                 return 0;
         }
         *at = NULL;
@@ -145,28 +183,31 @@ add(weir_redis_subscription *subscription, const char *name, bool is_pattern)
 }
 
 static int
-take_out(weir_redis_subscription *subscription, const char *name, bool is_pattern)
+take_out(weir_redis_subscription *subscription, const char *name, enum weir__redis_topic_kind kind)
 {
-        struct weir__redis_topic **at = find(subscription, name, is_pattern), *topic = *at;
+        struct weir__redis_topic **at = find(subscription, name, kind), *topic = *at;
 
         if (!topic)
                 return -EALREADY;
         *at = topic->next;
-        weir__redis_tell(subscription, is_pattern ? "PUNSUBSCRIBE" : "UNSUBSCRIBE", topic);
+        if (subscription->stream) {
+                subscription->ended += kind == WEIR__REDIS_SHARDED;
+                say(subscription, ends[kind], name);
+        }
         free(topic);
         return 0;
 }
 
 static int
-change(weir_redis_subscription *subscription, const char *name, bool is_pattern,
-       int (*how)(weir_redis_subscription *subscription, const char *name, bool is_pattern))
+change(weir_redis_subscription *subscription, const char *name, enum weir__redis_topic_kind kind,
+       int (*how)(weir_redis_subscription *subscription, const char *name, enum weir__redis_topic_kind kind))
 {
         if (!subscription)
                 return -ENOMEM;
         if (!name || !*name)
                 return -EINVAL;
         pthread_mutex_lock(&subscription->lock);
-        int result = how(subscription, name, is_pattern);
+        int result = how(subscription, name, kind);
         pthread_mutex_unlock(&subscription->lock);
         return result;
 }
@@ -174,25 +215,37 @@ change(weir_redis_subscription *subscription, const char *name, bool is_pattern,
 int
 weir_redis_subscribe(weir_redis_subscription *subscription, const char *channel)
 {
-        return change(subscription, channel, false, add);
+        return change(subscription, channel, WEIR__REDIS_CHANNEL, add);
 }
 
 int
 weir_redis_subscribe_pattern(weir_redis_subscription *subscription, const char *pattern)
 {
-        return change(subscription, pattern, true, add);
+        return change(subscription, pattern, WEIR__REDIS_PATTERN, add);
+}
+
+int
+weir_redis_subscribe_sharded(weir_redis_subscription *subscription, const char *channel)
+{
+        return change(subscription, channel, WEIR__REDIS_SHARDED, add);
 }
 
 int
 weir_redis_unsubscribe(weir_redis_subscription *subscription, const char *channel)
 {
-        return change(subscription, channel, false, take_out);
+        return change(subscription, channel, WEIR__REDIS_CHANNEL, take_out);
 }
 
 int
 weir_redis_unsubscribe_pattern(weir_redis_subscription *subscription, const char *pattern)
 {
-        return change(subscription, pattern, true, take_out);
+        return change(subscription, pattern, WEIR__REDIS_PATTERN, take_out);
+}
+
+int
+weir_redis_unsubscribe_sharded(weir_redis_subscription *subscription, const char *channel)
+{
+        return change(subscription, channel, WEIR__REDIS_SHARDED, take_out);
 }
 
 /* -- messages -- */
@@ -244,6 +297,14 @@ weir__redis_message_lost(int status)
         if (message)
                 message->status = status;
         return message;
+}
+
+bool
+weir__redis_is_end_of_shard(const char *data, size_t size)
+{
+        static const char behind[] = "3\r\n$12\r\nsunsubscribe\r\n$"; /* and a channel: a null is none */
+
+        return size > sizeof behind && (*data == '*' || *data == '>') && memcmp(data + 1, behind, sizeof behind - 1) == 0;
 }
 
 static bool

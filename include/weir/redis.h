@@ -375,6 +375,14 @@ WEIR_API int weir_redis_subscribe_pattern(weir_redis_subscription *subscription,
 WEIR_API int weir_redis_unsubscribe(weir_redis_subscription *subscription, const char *channel);
 WEIR_API int weir_redis_unsubscribe_pattern(weir_redis_subscription *subscription, const char *pattern);
 
+/* The same for a sharded channel (Redis 7): what SPUBLISH publishes there.  In a cluster it is at the server of
+ * its slot, as a key is, so the connection of the subscription is made there, and follows the slot.
+ *
+ * Result:  as weir_redis_subscribe; -EXDEV: the subscription has a sharded channel of another slot of the cluster.
+ * Threads: any. */
+WEIR_API int weir_redis_subscribe_sharded(weir_redis_subscription *subscription, const char *channel);
+WEIR_API int weir_redis_unsubscribe_sharded(weir_redis_subscription *subscription, const char *channel);
+
 /* How many messages were dropped because the channel was full, or there was no memory.
  *
  * Result:  0 for NULL.

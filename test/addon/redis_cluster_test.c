@@ -192,6 +192,86 @@ a_slot_moves(void)
         end();
 }
 
+/* -- sharded channels -- */
+
+static weir_redis_subscription *subscription;
+static char heard[128];
+
+static void
+hear(weir_task *receive, void *context)
+{
+        static const char *const kinds[] = {"message", "subscribed", "unsubscribed", "lost", "refused"};
+        const struct weir_redis_message *message = weir_channel_message(receive);
+
+        (void)context;
+        snprintf(heard, sizeof heard, "%s %s %.*s", message ? kinds[message->kind] : "-",
+                 message && message->channel ? message->channel : "-", message ? (int)message->size : 0,
+                 message && message->data ? message->data : "");
+}
+
+#define HEARS(expected)                                                                                                      \
+        do {                                                                                                                 \
+                weir_task_run(weir_timeout_new(                                                                              \
+                        weir_channel_receive_new(weir_redis_subscription_channel(subscription), hear, NULL), WEIR_SEC(20))); \
+                CU_ASSERT_STRING_EQUAL(heard, expected);                                                                     \
+        } while (0)
+
+static void
+give_slot(int slot, unsigned from, unsigned to)
+{
+        char ids[2][64];
+
+        for (unsigned i = 0; i < 2; i++)
+                snprintf(ids[i], sizeof ids[i], "%.40s", strchr(say(i ? to : from, "CLUSTER MYID"), '\n') + 1);
+        say(to, "CLUSTER SETSLOT %d IMPORTING %s", slot, ids[0]);
+        say(from, "CLUSTER SETSLOT %d MIGRATING %s", slot, ids[1]);
+        CU_ASSERT_EQUAL(strncmp(say(to, "CLUSTER SETSLOT %d NODE %s", slot, ids[1]), "+OK", 3), 0);
+        for (unsigned i = 0; i < SERVERS; i++)
+                CU_ASSERT_EQUAL(strncmp(say(i, "CLUSTER SETSLOT %d NODE %s", slot, ids[1]), "+OK", 3), 0);
+}
+
+static void
+a_sharded_channel_is_at_the_server_of_its_slot(void)
+{
+        int slot = weir__redis_slot_of("bar", 3); /* of the first server */
+
+        begin_cluster();
+        give_slot(slot, 0, 1); /* the client knows nothing yet: the first server sends it on */
+        subscription = weir_redis_subscription_new(redis, NULL);
+        CU_ASSERT_EQUAL(weir_redis_subscribe_sharded(subscription, "bar"), 0);
+        HEARS("subscribed bar ");
+        CU_ASSERT_EQUAL(weir_redis_subscribe_sharded(subscription, "hello"), -EXDEV);
+        CU_ASSERT_EQUAL(weir_redis_subscribe_sharded(subscription, "{bar}2"), 0);
+        HEARS("subscribed {bar}2 ");
+        SAYS(redis, "1", "SPUBLISH bar 1");
+        HEARS("message bar 1");
+        SAYS(redis, "1", "SPUBLISH {bar}2 2");
+        HEARS("message {bar}2 2");
+        CU_ASSERT_EQUAL(weir_redis_unsubscribe_sharded(subscription, "{bar}2"), 0);
+        HEARS("unsubscribed {bar}2 ");
+        CU_ASSERT_EQUAL(weir_redis_subscribe(subscription, "all"), 0);
+        HEARS("subscribed all ");
+        give_slot(slot, 1, 2); /* it follows */
+        do
+                HEARS(heard);
+        while (strncmp(heard, "lost", 4) == 0);
+        CU_ASSERT_STRING_EQUAL(heard, "subscribed bar ");
+        HEARS("subscribed all ");
+        SAYS(redis, "1", "SPUBLISH bar 3");
+        HEARS("message bar 3");
+        CU_ASSERT_EQUAL(weir_redis_unsubscribe_sharded(subscription, "bar"), 0);
+        HEARS("unsubscribed bar ");
+        CU_ASSERT_EQUAL(weir_redis_subscribe_sharded(subscription, "hello"), 0); /* elsewhere */
+        HEARS("lost - ");
+        HEARS("subscribed all ");
+        HEARS("subscribed hello ");
+        SAYS(redis, "1", "SPUBLISH hello 4");
+        HEARS("message hello 4");
+        weir_redis_subscription_close(subscription);
+        give_slot(slot, 2, 0);
+        end();
+}
+
 static void
 many_at_once(void)
 {
@@ -260,7 +340,7 @@ sentinels_name_the_master(void)
         SAYS(redis, "x", "GET key"); /* of the other one, when that is the master */
         SAYS(redis, "OK", "SET key y");
         CU_ASSERT_EQUAL(strncmp(redis_say(replica.port, "GET key"), "$1\r\ny", 5), 0);
-        weir_redis_subscription *subscription = weir_redis_subscription_new(redis, NULL);
+        subscription = weir_redis_subscription_new(redis, NULL);
         weir_redis_subscribe(subscription, "news");
         CU_ASSERT_EQUAL(weir_task_run(weir_channel_receive_new(weir_redis_subscription_channel(subscription), NULL, NULL)), 0);
         weir_redis_subscription_close(subscription);
@@ -352,6 +432,7 @@ main(void)
                 WEIR_TEST(each_key_is_at_its_server),
                 WEIR_TEST(scripts_transactions_and_sessions_go_there_too),
                 WEIR_TEST(a_slot_moves),
+                WEIR_TEST(a_sharded_channel_is_at_the_server_of_its_slot),
                 WEIR_TEST(many_at_once),
                 WEIR_TEST(a_server_that_is_away_takes_its_slots_along_only),
                 WEIR_TEST(sentinels_name_the_master),

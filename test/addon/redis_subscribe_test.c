@@ -91,6 +91,37 @@ what_is_published_comes(void)
 }
 
 static void
+a_sharded_channel_is_another_one(void)
+{
+        for (unsigned version = 2; version <= 3; version++) {
+                begin_with(version, 0, WEIR_REDIS_OVERFLOW_WAIT);
+                CU_ASSERT_EQUAL(weir_redis_subscribe_sharded(subscription, "news"), 0);
+                CU_ASSERT_EQUAL(weir_redis_subscribe_sharded(subscription, "news"), -EALREADY);
+                NEXT("subscribed news");
+                SAYS(redis, "0", "PUBLISH news no");
+                SAYS(redis, "1", "SPUBLISH news yes");
+                NEXT("message news: yes");
+                CU_ASSERT_EQUAL(weir_redis_subscribe(subscription, "news"), 0);
+                NEXT("subscribed news");
+                SAYS(redis, "1", "PUBLISH news 1");
+                NEXT("message news: 1");
+                CU_ASSERT_EQUAL(weir_redis_subscribe_sharded(subscription, "more"), 0);
+                NEXT("subscribed more");
+                CU_ASSERT_EQUAL(weir_redis_unsubscribe_sharded(subscription, "news"), 0);
+                CU_ASSERT_EQUAL(weir_redis_unsubscribe_sharded(subscription, "news"), -EALREADY);
+                CU_ASSERT_EQUAL(weir_redis_subscribe_sharded(subscription, "news"), 0); /* before its end is confirmed */
+                NEXT("unsubscribed news");
+                NEXT("subscribed news");
+                SAYS(redis, "1", "CLIENT KILL TYPE pubsub");
+                NEXT("lost ");
+                NEXT("subscribed news");
+                NEXT("subscribed more");
+                NEXT("subscribed news");
+                end();
+        }
+}
+
+static void
 what_is_asked_wrongly_says_so(void)
 {
         struct weir_redis_subscription_config how = {.size = 1};
@@ -103,6 +134,8 @@ what_is_asked_wrongly_says_so(void)
         CU_ASSERT_EQUAL(weir_redis_subscribe(subscription, ""), -EINVAL);
         CU_ASSERT_EQUAL(weir_redis_subscribe(subscription, NULL), -EINVAL);
         CU_ASSERT_EQUAL(weir_redis_subscribe(NULL, "a"), -ENOMEM);
+        CU_ASSERT_EQUAL(weir_redis_subscribe_sharded(NULL, "a"), -ENOMEM);
+        CU_ASSERT_EQUAL(weir_redis_unsubscribe_sharded(subscription, "a"), -EALREADY);
         CU_ASSERT_PTR_NULL(weir_redis_subscription_new(NULL, NULL));
         CU_ASSERT_PTR_NULL(weir_redis_subscription_new(redis, &how));
         CU_ASSERT_EQUAL(errno, EINVAL);
@@ -239,6 +272,7 @@ main(void)
 {
         static const struct weir_test tests[] = {
                 WEIR_TEST(what_is_published_comes),
+                WEIR_TEST(a_sharded_channel_is_another_one),
                 WEIR_TEST(what_is_asked_wrongly_says_so),
                 WEIR_TEST(a_refusal_is_a_message),
                 WEIR_TEST(a_full_channel_makes_the_server_wait),

@@ -236,6 +236,8 @@ what_is_published_comes_into_a_channel(void)
         weir_redis_subscribe_pattern(subscription, "w*");
         weir_redis_unsubscribe_pattern(subscription, "w*");
         weir_redis_unsubscribe(subscription, "wake");
+        weir_redis_subscribe_sharded(subscription, "{user:7}:wake");
+        weir_redis_unsubscribe_sharded(subscription, "{user:7}:wake");
         weir_redis_subscription_close(subscription);
 }
 
