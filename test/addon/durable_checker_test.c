@@ -11,10 +11,11 @@ operation_of(enum what what, int operation)
         return what == RUN_BEGUN || what == RUN_ENDED ? -operation : operation;
 }
 
+/* The engine shows six minutes past at the instant 0. */
 static unsigned
 verdict(const struct event *events, size_t count)
 {
-        struct history one = {.lease = LEASE, .is_silent = true};
+        struct history one = {.lease = LEASE, .wall = 6 * MINUTE - 10 * SEC, .is_silent = true};
 
         history_add(&one, (struct event){.what = STARTED, .process = 1, .name = -1, .status = 0, .attempt = 4});
         history_add(&one, (struct event){.what = STARTED, .process = 2, .name = -1, .status = 1, .attempt = 4});
@@ -274,6 +275,9 @@ nothing_is_delivered_behind_a_success(void)
         CU_ASSERT(VERDICT(RUN, OVER, disturbed(100, 500, 0), again) == 0);
         CU_ASSERT(VERDICT(RUN, OVER, disturbed(100, 500, -1), again) == 0);
         CU_ASSERT(VERDICT(RUN, OVER, disturbed(100, 500, 1), again) == 1);
+        /* The engine was slow, as a look shows that it did not live to see. */
+        CU_ASSERT(VERDICT(RUN, OVER, event(5, GET_BEGUN, 1, 9, 0), killed(1000, 1), again) == 0);
+        CU_ASSERT(VERDICT(RUN, OVER, event(900, GET_BEGUN, 1, 9, 0), killed(1000, 1), again) == 1);
 }
 
 static struct event
@@ -286,10 +290,30 @@ fired(int64_t at, enum what what, uint64_t generation, uint64_t token, int64_t m
         return begun;
 }
 
+static struct event
+scheduled(enum weir_durable_missed_policy policy)
+{
+        return (struct event){.what = SCHEDULED, .name = SCHEDULES, .span = 3 * MINUTE, .attempt = (int)policy};
+}
+
+static struct event
+next_due(uint64_t generation, int64_t minute)
+{
+        return (struct event){.what = NEXT_DUE, .name = SCHEDULES, .span = minute * MINUTE, .at = 5000, .generation = generation};
+}
+
+static struct event
+of_schedule(struct event event, int64_t span)
+{
+        event.name = SCHEDULES;
+        event.span = span;
+        return event;
+}
+
 static void
 each_due_time_of_a_schedule_fires_once(void)
 {
-        const struct event first = {.what = SCHEDULED, .name = SCHEDULES, .span = 3 * MINUTE};
+        const struct event first = scheduled(WEIR_DURABLE_ALL);
         const struct event last = {.what = NEXT_DUE, .name = SCHEDULES, .span = 5 * MINUTE, .at = 900};
         const struct event run = fired(3, RUN_BEGUN, 5, 6, 3), over = fired(4, RUN_ENDED, 5, 6, 3);
         const struct event next = fired(5, RUN_BEGUN, 7, 8, 4), end = fired(6, RUN_ENDED, 7, 8, 4);
@@ -301,6 +325,66 @@ each_due_time_of_a_schedule_fires_once(void)
         CU_ASSERT(VERDICT(first, run, over, next, failed(end, -EIO), last) == 1);
         CU_ASSERT(VERDICT(first, run, over, next, end, other, is_other, last) == 1);
         CU_ASSERT(VERDICT(first, run, over, next, end, fired(9, RUN_BEGUN, 11, 12, 5), last) == 1); /* it is still to come */
+}
+
+static void
+missed_ones_are_merged_into_the_last(void)
+{
+        const struct event first = scheduled(WEIR_DURABLE_ONCE), last = next_due(7, 7);
+        const struct event run = failed(fired(3, RUN_BEGUN, 5, 6, 6), 3), over = fired(4, RUN_ENDED, 5, 6, 6);
+        const struct event late = failed(fired(1500, RUN_BEGUN, 5, 6, 5), 2), is_late = fired(1501, RUN_ENDED, 5, 6, 5);
+        const struct event move = of_schedule(event(10, MOVE_BEGUN, 2, 1, 0), -4 * MINUTE);
+        const struct event moved = of_schedule(event(11, MOVE_TOLD, 2, 1, 7), 2 * MINUTE);
+        const struct event next = failed(fired(12, RUN_BEGUN, 7, 8, 6), 4), end = fired(13, RUN_ENDED, 7, 8, 6);
+
+        CU_ASSERT(VERDICT(first, run, over, last) == 0);
+        CU_ASSERT(VERDICT(first, failed(run, 2), over, last) == 1);
+        CU_ASSERT(VERDICT(first, run, over, next_due(7, 8)) == 1);
+        CU_ASSERT(VERDICT(first, late, is_late, next_due(7, 6)) == 1); /* there was a later one */
+        CU_ASSERT(VERDICT(first, stopped(100, 1490, 1), late, is_late, next_due(7, 6)) == 0);
+        CU_ASSERT(VERDICT(first, failed(fired(3, RUN_BEGUN, 5, 6, 7), 4), fired(4, RUN_ENDED, 5, 6, 7), next_due(7, 8)) == 1);
+        CU_ASSERT(VERDICT(first, run, over, move, moved, next, end, next_due(9, 7)) == 0);
+        CU_ASSERT(VERDICT(first, run, failed(over, -EIO), move, moved, next, end, next_due(9, 7)) == 1);
+        CU_ASSERT(VERDICT(first, run, over, move, moved, failed(next, 3), end, next_due(9, 7)) == 1);
+        CU_ASSERT(VERDICT(first, run, over, move, failed(next, 3), end, next_due(9, 7)) == 0); /* it may have been moved */
+        CU_ASSERT(VERDICT(first, run, over, next, end, next_due(9, 7)) == 1);
+}
+
+static void
+only_what_is_late_is_skipped(void)
+{
+        const struct event first = scheduled(WEIR_DURABLE_SKIP), last = next_due(11, 7);
+        const struct event run = fired(3, RUN_BEGUN, 5, 6, 6), over = fired(4, RUN_ENDED, 5, 6, 6);
+        struct event late = fired(3, RUN_BEGUN, 5, 6, 5);
+        const struct event move = of_schedule(event(10, MOVE_BEGUN, 2, 1, 0), 90 * MSEC);
+        const struct event moved = of_schedule(event(11, MOVE_TOLD, 2, 1, 7), 6 * MINUTE + 100 * MSEC);
+        const struct event next = of_schedule(handler(101, RUN_BEGUN, 1, 7, 8, 1), 6 * MINUTE + 100 * MSEC);
+        const struct event end = of_schedule(handler(102, RUN_ENDED, 1, 7, 8, 1), 6 * MINUTE + 100 * MSEC);
+        const struct event wrong = of_schedule(handler(101, RUN_BEGUN, 1, 7, 8, 1), 6 * MINUTE);
+
+        CU_ASSERT(VERDICT(first, run, over, last) == 0);
+        CU_ASSERT(VERDICT(first, last) == 0);
+        CU_ASSERT(VERDICT(first, late, over, last) == 1);
+        CU_ASSERT(VERDICT(first, stopped(1, 2, 1), late, over, last) == 0);
+        late.attempt = 2;
+        CU_ASSERT(VERDICT(first, late, over, last) == 0); /* its first attempt was in time */
+        CU_ASSERT(VERDICT(first, run, over, fired(10, RUN_BEGUN, 7, 8, 6), last) == 1);
+        CU_ASSERT(VERDICT(first, run, over, move, moved, next, end, last) == 0);
+        CU_ASSERT(VERDICT(first, run, over, move, moved, wrong, end, last) == 1);
+        CU_ASSERT(VERDICT(first, run, over, move, moved, last) == 1); /* it is left out */
+        CU_ASSERT(VERDICT(first, run, over, move, moved, disturbed(500, 600, -1), last) == 0);
+        CU_ASSERT(VERDICT(first, run, over, move, moved, disturbed(500, 600, 0), last) == 1); /* there is another node */
+        CU_ASSERT(VERDICT(first, run, over, move, last) == 0);
+
+        struct event many[16] = {first, run, over, last, disturbed(0, 5000, -1)};
+        for (int i = 0; i < 5; i++) {
+                many[5 + 2 * i] = of_schedule(event(100 * i + 10, MOVE_BEGUN, 2, 10 + i, 0), 90 * MSEC);
+                many[6 + 2 * i] = of_schedule(event(100 * i + 11, MOVE_TOLD, 2, 10 + i, (uint64_t)(7 + 2 * i)),
+                                              6 * MINUTE + (100 * i + 100) * MSEC);
+        }
+        CU_ASSERT(verdict(many, 15) == 1); /* each one may have an excuse, but not all */
+        many[15] = of_schedule(handler(401, RUN_BEGUN, 1, 13, 14, 1), 6 * MINUTE + 400 * MSEC);
+        CU_ASSERT(verdict(many, 16) == 0);
 }
 
 int
@@ -320,6 +404,8 @@ main(void)
                 WEIR_TEST(handlers_do_not_overlap),
                 WEIR_TEST(nothing_is_delivered_behind_a_success),
                 WEIR_TEST(each_due_time_of_a_schedule_fires_once),
+                WEIR_TEST(missed_ones_are_merged_into_the_last),
+                WEIR_TEST(only_what_is_late_is_skipped),
         };
 
         return weir_test_main("the judge of durable timers", tests, sizeof tests / sizeof *tests);

@@ -24,18 +24,18 @@ enum what {
         CANCEL_BEGUN = 'c', /* */
         CANCEL_TOLD = 'C',  /* generation that was cancelled; 0: none */
         MOVE_BEGUN = 'm',   /* span: by, or after if attempt is 1 */
-        MOVE_TOLD = 'M',    /* generation */
+        MOVE_TOLD = 'M',    /* generation, span: the due time now, of the engine */
         BACK_BEGUN = 'b',   /* of a dead timer */
         BACK_TOLD = 'B',    /* generation */
         FORGET_BEGUN = 'f', /* */
         FORGET_TOLD = 'F',  /* */
         GET_BEGUN = 'g',    /* */
         GET_TOLD = 'G',     /* generation */
-        RUN_BEGUN = 'r',    /* a handler: generation, token, attempt, span: due */
+        RUN_BEGUN = 'r',    /* a handler: generation, token, attempt, span: due, status: missed */
         RUN_ENDED = 'R',    /* the same, and how it has ended */
         DEAD_SEEN = 'D',    /* in a list: generation, attempt */
-        SCHEDULED = 'p',    /* span: the first due time */
-        NEXT_DUE = 'P',     /* span: the due time that comes next in the end */
+        SCHEDULED = 'p',    /* span: the first due time, attempt: the policy */
+        NEXT_DUE = 'P',     /* generation, span: the due time that comes next in the end */
         STARTED = 'n',      /* a process; status: its place, attempt: its limit of attempts */
         KILLED = 'K',       /* span: when it was gone */
         STOPPED = 'T',      /* span: until when the process stood still */
@@ -44,6 +44,9 @@ enum what {
 
 /* Names from here on are schedules. */
 #define SCHEDULES 1000000000
+
+/* A due time of a schedule that is late by more was missed. */
+#define MISSED INT64_C(1500000000)
 
 struct event {
         int64_t at; /* CLOCK_MONOTONIC, which all processes of the machine share */
@@ -65,6 +68,7 @@ struct history {
         struct event *events;
         size_t count, room;
         int64_t lease;
+        int64_t wall; /* the time of the engine when CLOCK_MONOTONIC is 0 */
         bool stops_disturb; /* a process that is stopped may keep all others from the engine */
         bool is_silent;
         unsigned violations;

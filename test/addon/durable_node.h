@@ -34,8 +34,11 @@
 #define NAMES_A_SECOND  250
 #define NAMES_AT_A_TIME 160
 #define FAR_AWAY        WEIR_SEC(3600)
+#define SCHEDULE_MOVES  200 /* one of so many operations */
 #define ATTEMPTS        4
-#define SCHEDULE_COUNT  3
+#define SCHEDULE_COUNT  5 /* three of the policy "all"; SCHEDULE_ONCE; SCHEDULE_SKIP */
+#define SCHEDULE_ONCE   3
+#define SCHEDULE_SKIP   4
 #define CRON            "* * * * *"
 
 static struct {
@@ -150,6 +153,7 @@ static inline void
 on_told(weir_task *task, void *context)
 {
         const struct act *done = context;
+        const struct weir_durable_info *info = weir_durable_info(task, 0);
         int64_t now = weir_test_now();
 
         say((struct event){.at = now,
@@ -157,7 +161,8 @@ on_told(weir_task *task, void *context)
                            .name = done->name,
                            .operation = done->operation,
                            .status = weir_task_status(task),
-                           .generation = generation_of(task)});
+                           .generation = generation_of(task),
+                           .span = done->what == MOVE_BEGUN && info ? info->due : 0});
         if (now - done->began > node.lease / 4)
                 say_slow(done->began, now);
         atomic_fetch_sub(&node.running, 1);
@@ -258,12 +263,26 @@ on_dead(weir_task *task, void *context)
         pthread_rwlock_unlock(&node.use);
 }
 
+/* Soon, lately, or long ago. */
+static inline void
+move_schedule(void)
+{
+        uint64_t dice = random_below(10);
+        weir_nsec after = dice < 5   ? (weir_nsec)random_below((uint64_t)WEIR_MSEC(200))
+                          : dice < 7 ? -(weir_nsec)random_below((uint64_t)WEIR_SEC(5))
+                                     : -(weir_nsec)random_below((uint64_t)WEIR_SEC(3600));
+
+        move_one(SCHEDULES + (random_below(2) ? SCHEDULE_ONCE : SCHEDULE_SKIP), true, after);
+}
+
 static inline void
 do_something(void)
 {
         uint64_t dice = random_below(100);
 
-        if (dice < 50)
+        if (random_below(SCHEDULE_MOVES) == 0)
+                move_schedule();
+        else if (dice < 50)
                 set_one(some_name(), false);
         else if (dice < 74)
                 do_one(CANCEL_BEGUN, some_name());
@@ -328,6 +347,7 @@ deliver(weir_task *delivery, void *context)
                                 .generation = weir_durable_generation(delivery),
                                 .token = weir_durable_token(delivery),
                                 .attempt = (int)weir_durable_attempt(delivery),
+                                .status = (int)weir_durable_missed(delivery),
                                 .span = weir_durable_due(delivery)};
         say(*begun);
         bool is_failing = is_timer && !node.is_last && (dice < 8 || (dice < 70 && is_cursed(begun->name)));
@@ -369,6 +389,12 @@ on_look(weir_task *task, void *context)
         seen.info = info ? *info : (struct weir_durable_info){.generation = 0};
 }
 
+static inline enum weir_durable_missed_policy
+policy_of(int which)
+{
+        return which == SCHEDULE_ONCE ? WEIR_DURABLE_ONCE : which == SCHEDULE_SKIP ? WEIR_DURABLE_SKIP : WEIR_DURABLE_ALL;
+}
+
 /* All nodes may set the same schedule. */
 static inline weir_task *
 schedule_new(int which, weir_task_fn *done)
@@ -376,7 +402,7 @@ schedule_new(int which, weir_task_fn *done)
         char text[24];
 
         write_name(text, SCHEDULES + which);
-        return weir_durable_schedule_new(node.other, text, CRON, "UTC", WEIR_DURABLE_ALL, "cron", text, strlen(text), done, NULL);
+        return weir_durable_schedule_new(node.other, text, CRON, "UTC", policy_of(which), "cron", text, strlen(text), done, NULL);
 }
 
 /* The schedules begin some hundred minutes ago, so that there is much to fire. */
@@ -386,11 +412,15 @@ make_schedules(int64_t minutes)
         char text[24];
 
         for (int i = 0; i < SCHEDULE_COUNT; i++) {
+                enum weir_durable_missed_policy policy = policy_of(i);
+                int64_t before = policy == WEIR_DURABLE_ALL ? minutes : 100; /* a delivery counts up to 256 */
+
                 write_name(text, SCHEDULES + i);
                 if (weir_task_run(schedule_new(i, NULL)) ||
-                    weir_task_run(weir_durable_extend_new(node.other, text, -minutes * WEIR_SEC(60), on_look, NULL)))
+                    weir_task_run(weir_durable_extend_new(node.other, text, -before * WEIR_SEC(60), on_look, NULL)))
                         return 1;
-                say((struct event){.what = SCHEDULED, .name = SCHEDULES + i, .span = seen.info.due});
+                say((struct event){
+                        .what = SCHEDULED, .name = SCHEDULES + i, .span = seen.info.due, .attempt = (int)policy});
         }
         return 0;
 }
@@ -447,7 +477,10 @@ see_schedules(bool is_over)
                 } while ((seen.status && seen.status != -ENOENT) ||
                          (!is_over && !seen.status && seen.info.due < weir_wall_now()));
                 if (is_over && !seen.status)
-                        say((struct event){.what = NEXT_DUE, .name = SCHEDULES + i, .span = seen.info.due});
+                        say((struct event){.what = NEXT_DUE,
+                                           .name = SCHEDULES + i,
+                                           .generation = seen.info.generation,
+                                           .span = seen.info.due});
         }
 }
 
@@ -464,6 +497,7 @@ open_store(unsigned attempts)
         config.attempts = attempts;
         config.look = WEIR_SEC(1);
         config.close = WEIR_MSEC(100);
+        config.missed = MISSED;
         return weir_durable_open_with(&config, node.url);
 }
 

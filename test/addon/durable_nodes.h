@@ -43,6 +43,7 @@ static struct {
         int64_t lease, base, until;
         const char *shim;   /* a library for the nodes, or NULL */
         int64_t clock_most; /* by how much the clocks of nodes change */
+        int64_t shift;      /* of the clock of an engine that is in the nodes */
         struct child children[NODES];
         struct trouble connections[NODES], server;
         int64_t next_massacre;
@@ -380,7 +381,11 @@ static inline void
 judge_world(void)
 {
         struct history history = {.lease = world.lease, .stops_disturb = !world.engine->start};
+        struct timespec wall;
         int64_t now = weir_test_now();
+
+        clock_gettime(CLOCK_REALTIME, &wall);
+        history.wall = WEIR_SEC(wall.tv_sec) + wall.tv_nsec - now + world.shift;
 
         CU_ASSERT(run_node("last") == 0);
         printf("\n    all timers have ended after %.1f s\n    ", (double)(weir_test_now() - now) / 1e9);
