@@ -23,7 +23,7 @@
 #include "cases.h"
 #include "secure.h"
 
-#define ROUNDS   9
+#define ROUNDS   11
 #define PATIENCE 120 /* seconds for a case */
 #define CPU_TIME "CPU us per connection"
 #define TIME     "us per connection"

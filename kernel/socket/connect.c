@@ -77,15 +77,15 @@ weir__connect_result(int fd)
 int
 weir__connect_confirm(int fd, const struct weir__socket_address *to)
 {
-        struct weir__socket_address wanted = *to, ours;
+        const in_port_t *wanted = weir__socket_port((struct weir__socket_address *)to), *port;
+        struct weir__socket_address ours;
 
+        if (!wanted)
+                return 0;
         ours.any.sa_family = AF_UNSPEC;
         ours.size = sizeof ours.storage;
-        if (!weir__socket_port(&wanted))
-                return 0;
-        if (getsockname(fd, &ours.any, &ours.size) < 0 || !weir__socket_port(&ours))
-                return weir__connect_result(fd);
-        return *weir__socket_port(&ours) == *weir__socket_port(&wanted) ? weir__connect_result(fd) : 0;
+        port = getsockname(fd, &ours.any, &ours.size) < 0 ? NULL : weir__socket_port(&ours);
+        return !port || *port == *wanted ? weir__connect_result(fd) : 0;
 }
 
 int
