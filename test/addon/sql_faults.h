@@ -301,16 +301,22 @@ write_figures(void *context)
         return NULL;
 }
 
-/* A thread of the parent may be within the list of pools at that time. */
+/* A thread of the parent may be within the list of pools at that time; but AddressSanitizer's malloc has locks that a child would
+ * wait for. */
 static void
 a_child_has_no_figures_of_its_parent(void)
 {
         pthread_t writer;
         int status;
+#ifdef __SANITIZE_ADDRESS__
+        bool is_within = false;
+#else
+        bool is_within = true;
+#endif
 
         weir_test_begin_real(1);
         SQL_POOL *pool = sql_pool(1, false);
-        should_write = true;
+        should_write = is_within;
         pthread_create(&writer, NULL, write_figures, NULL);
         for (int i = 0; i < 50; i++) {
                 pid_t child = fork();

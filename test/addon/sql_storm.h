@@ -1,5 +1,5 @@
-/* test/addon/sql_storm.h: many flows at once, cancelled at any moment: each callback comes once, each query gets its own answer, and
- * no connection is lost. */
+/* test/addon/sql_storm.h: many flows at once, cancelled at any moment: each callback comes once, each query gets its own answer,
+ * and no connection is lost. */
 #ifndef WEIR_TEST_SQL_STORM_H
 #define WEIR_TEST_SQL_STORM_H
 
