@@ -112,16 +112,18 @@ keep(int test)
         _exit(0);
 }
 
+/* A port of the loopback, which nobody else gets until the test ends: its socket stays, and a server that reuses addresses may
+ * bind to it. */
 static int
 free_port(void)
 {
         struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr = {htonl(INADDR_LOOPBACK)}};
         socklen_t size = sizeof address;
-        int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+        int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), on = 1;
 
+        setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
         if (bind(fd, (struct sockaddr *)&address, size) != 0 || getsockname(fd, (struct sockaddr *)&address, &size) != 0)
                 abort();
-        close(fd);
         return ntohs(address.sin_port);
 }
 
