@@ -66,7 +66,8 @@ check_commit(struct weir__mariadb_query *query, struct weir__mariadb_outcome *ou
         if (!refused)
                 return 0;
         outcome->is_complete = true;
-        return fail(outcome, refused, refused == -ENOTRECOVERABLE ? "the server has rolled back, because of a deadlock" : NULL);
+        return fail(outcome, refused,
+                    refused == -ENOTRECOVERABLE ? "the server has rolled back, because a query had failed" : NULL);
 }
 
 static int

@@ -58,7 +58,7 @@ poll_until(int fd, short events, int timeout, weir_nsec deadline)
 
         do {
                 weir_nsec left = deadline == WEIR_FOREVER ? WEIR_FOREVER : deadline - weir_now();
-                int wait = left == WEIR_FOREVER ? -1 : left <= 0 ? 0 : (int)(left / WEIR_MSEC(1)) + 1;
+                int wait = left >= WEIR_MSEC(INT_MAX) ? -1 : left <= 0 ? 0 : (int)(left / WEIR_MSEC(1)) + 1;
 
                 if (timeout > 0 && (wait < 0 || timeout < wait))
                         wait = timeout;

@@ -95,7 +95,7 @@ add_link(weir_mariadb *pool)
 void
 weir__mariadb_make_links(weir_mariadb *pool, struct weir__mariadb_after *after)
 {
-        while (pool->base.waiting.length > pool->base.connecting + pool->starting) {
+        while (pool->base.waiting.length > pool->starting + (pool->idle ? 0 : pool->base.connecting)) {
                 struct weir__mariadb_link *link = pool->idle;
 
                 if (!link && pool->base.link_count >= pool->config.connections)

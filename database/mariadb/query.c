@@ -137,7 +137,7 @@ add_data(weir_task *task, enum weir__mariadb_type type, const void *data, size_t
         struct weir__mariadb_parameter parameter = {.type = type, .size = size};
 
         if (!query)
-                return -EINVAL;
+                return weir__sql_query_refuse(task, &weir__mariadb_kind);
         if ((!data && size > 0) || size > UINT32_MAX)
                 return weir__sql_query_fail(&query->base, -EINVAL);
         if (!data)
@@ -167,7 +167,9 @@ weir_mariadb_add_int(weir_task *query, int64_t value)
 {
         struct weir__mariadb_query *self = changeable(query);
 
-        return self ? add(self, (struct weir__mariadb_parameter){.type = WEIR__MARIADB_INT, .integer = value}) : -EINVAL;
+        if (!self)
+                return weir__sql_query_refuse(query, &weir__mariadb_kind);
+        return add(self, (struct weir__mariadb_parameter){.type = WEIR__MARIADB_INT, .integer = value});
 }
 
 int

@@ -17,7 +17,8 @@
 
 #define KILL_LIMIT WEIR_SEC(1) /* of an attempt to connect for the sake of kills alone */
 
-#define DEADLOCK 1213
+#define DEADLOCK     1213
+#define LOCK_TIMEOUT 1205
 
 enum step { CONNECT, CLEAN, KILL, RUN, REST, CLOSE };
 
@@ -115,6 +116,7 @@ next_step(struct weir__mariadb_link *link, struct weir__mariadb_after *after)
                 return begin_attempt(link, now, after);
         if (link->is_unclean || (pool->kills && !link->holder)) {
                 set_deadline(link, now, pool->config.clean_limit);
+                weir__mariadb_make_links(pool, after); /* a query that has counted on this link waits no longer for it */
                 return link->is_unclean ? CLEAN : KILL;
         }
         for (;;) {
@@ -142,7 +144,8 @@ was_refused(struct weir__mariadb_link *link, const struct weir__mariadb_outcome 
         weir__sql_was_refused(&pool->base);
         weir__mariadb_link_remove(link);
         bool is_over = pool->base.link_count == pool->base.connecting;
-        for (struct weir__sql_query *query = pool->base.waiting.first; is_over && query; query = query->next) {
+        for (struct weir__sql_query *query = is_over ? pool->base.waiting.first : NULL; query && query->began <= link->made;
+             query = query->next) { /* those that are about to be ended */
                 struct weir__mariadb_outcome *its = &weir__mariadb_of(query)->outcome;
 
                 its->code = outcome->code;
@@ -261,9 +264,20 @@ add_kill(struct weir__mariadb_link *link)
         pool->kills = kill;
 }
 
+/* Whether the server has rolled back the whole transaction behind the failure of a statement.  The answer to a failure does not
+ * say so. */
+static bool
+was_rolled_back(struct weir__mariadb_link *link)
+{
+        unsigned code = link->query->outcome.code;
+
+        return code == DEADLOCK ||
+               (code == LOCK_TIMEOUT && weir__mariadb_ask(link, "SELECT @@innodb_rollback_on_timeout", 0) == 1);
+}
+
 /* The query of the link is over.  Returns whether the connection can be used further. */
 static bool
-end_query(struct weir__mariadb_link *link, struct weir__mariadb_after *after)
+end_query(struct weir__mariadb_link *link, bool is_rolled_back, struct weir__mariadb_after *after)
 {
         weir_mariadb *pool = link->pool, *holder = link->holder;
         const struct weir__mariadb_outcome *outcome = &link->query->outcome;
@@ -277,7 +291,7 @@ end_query(struct weir__mariadb_link *link, struct weir__mariadb_after *after)
                                             outcome->problem ? outcome->problem : "");
                 pool->base.lost++;
         }
-        if (holder && outcome->code == DEADLOCK)
+        if (holder && is_rolled_back)
                 holder->was_rolled_back = true;
         if (!holder && !link->is_broken && (link->connection->server_status & SERVER_STATUS_IN_TRANS))
                 link->is_unclean = true;
@@ -313,8 +327,9 @@ run_query(struct weir__mariadb_link *link)
                 weir_channel_unref(rows);
                 return false;
         }
+        bool is_rolled_back = was_rolled_back(link);
         pthread_mutex_lock(&pool->base.lock);
-        bool is_good = end_query(link, &after);
+        bool is_good = end_query(link, is_rolled_back, &after);
         weir__sql_unlock(&pool->base);
         weir__mariadb_after(&after);
         if (!is_good)

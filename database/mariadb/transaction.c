@@ -46,7 +46,7 @@ weir_mariadb_transaction_new_with(weir_mariadb *pool, const struct weir_mariadb_
 {
         struct weir_mariadb_transaction_config defaults = WEIR_MARIADB_TRANSACTION_CONFIG_DEFAULT;
         const struct weir_mariadb_transaction_config *with = config ? config : &defaults;
-        bool is_valid = with->size == sizeof *with;
+        bool is_valid = with->size == sizeof *with && with->reserved == 0;
 
         if (!is_valid)
                 with = &defaults;

@@ -159,5 +159,10 @@ weir__mariadb_target_read(struct weir__mariadb_target *target, const char *text,
         if (url)
                 failed = read_url(target, url, ret_problem);
         weir_url_free(url);
-        return failed || !config ? failed : add_config(target, config);
+        if (!failed && config)
+                failed = add_config(target, config);
+        if (failed || target->tls || (!target->ca && !target->certificate && !target->key))
+                return failed;
+        *ret_problem = "ca, certificate and key need tls: without it nothing is encrypted";
+        return -EINVAL;
 }

@@ -186,7 +186,7 @@ add(weir_task *task, Oid type, int format, const void *data, size_t size)
         struct weir__pq_query *query = changeable(task);
 
         if (!query)
-                return -EINVAL;
+                return weir__sql_query_refuse(task, &weir__pq_kind);
         if (query->count == MAX_PARAMETERS || size > INT32_MAX - 1)
                 return weir__sql_query_fail(&query->base, -EINVAL);
         if (query->count == query->room && grow(query) != 0)

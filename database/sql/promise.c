@@ -109,6 +109,14 @@ weir__sql_query_fail(struct weir__sql_query *query, int fault)
 }
 
 int
+weir__sql_query_refuse(const weir_task *task, const struct weir__sql_kind *kind)
+{
+        struct weir__sql_query *query = weir__sql_query_of(task, kind);
+
+        return query && !query->task ? weir__sql_query_fail(query, -EINVAL) : -EINVAL;
+}
+
+int
 weir__sql_query_set_limit(struct weir__sql_query *query, weir_nsec limit)
 {
         if (!query || query->task || limit <= 0)

@@ -140,6 +140,9 @@ weir_task *weir__sql_query_task(struct weir__sql_query *query, weir_task_fn *don
 /* Keeps the first fault, and returns this one. */
 int weir__sql_query_fail(struct weir__sql_query *query, int fault);
 
+/* A task that cannot have what it was given.  Returns -EINVAL, which is also the fault of a query of that kind. */
+int weir__sql_query_refuse(const weir_task *task, const struct weir__sql_kind *kind);
+
 /* 0; -EINVAL: there is no query, it was started, or that is no limit. */
 int weir__sql_query_set_limit(struct weir__sql_query *query, weir_nsec limit);
 

@@ -56,7 +56,7 @@ struct weir_mariadb_config {
         const char *password;      /* default: none */
         const char *database;      /* default: none */
         unsigned port;             /* default: 3306 */
-        enum weir_mariadb_tls tls; /* default: WEIR_MARIADB_TLS_NONE */
+        enum weir_mariadb_tls tls; /* default: WEIR_MARIADB_TLS_NONE, which may not have the three files below */
         const char *ca;            /* a file of trusted certificates in PEM; default: those of the system */
         const char *certificate;   /* a file with the certificate of this side; default: none */
         const char *key;           /* the file with its key */
@@ -88,7 +88,7 @@ struct weir_mariadb_config {
  *
  *     socket=/run/mysqld/mysqld.sock    a socket in place of a host
  *     tls=no, tls=yes, tls=verify       as enum weir_mariadb_tls
- *     ca=, certificate=, key=           files, as in the config
+ *     ca=, certificate=, key=           files, as in the config; they need tls
  *
  * A host is always one of TCP, also "localhost".  Without a host and a socket it is the socket of Debian.  NULL as
  * URL leaves all to the config, and NULL as config is the default.  It connects when there is a query.
@@ -96,8 +96,8 @@ struct weir_mariadb_config {
  * Connections have the character set utf8mb4.  Files of options (my.cnf) are not read.
  *
  * Owner:   the caller has a reference.
- * Result:  NULL with errno EINVAL: a URL that cannot be read, or a config of a wrong size (the log says
- *          why); ENOMEM.
+ * Result:  NULL with errno EINVAL: a URL that cannot be read, a config of a wrong size, or one of the files
+ *          without tls (the log says why); ENOMEM.
  * Threads: any.  It works before the runtime has started. */
 WEIR_API weir_mariadb *weir_mariadb_new(const char *url, const struct weir_mariadb_config *config);
 
@@ -358,8 +358,10 @@ struct weir_mariadb_transaction_config {
  * Result:  NULL when out of memory; every consumer accepts NULL.  The task's status: 0: it is committed;
  *          the status of the step that failed, or of the series of the steps; those of weir_mariadb_query_new for
  *          the first statement and COMMIT; -ECONNRESET during COMMIT: it is unknown whether the transaction holds;
- *          -ENOTRECOVERABLE: a step failed by a deadlock, which did not end the series, and the server has rolled back;
- *          -EINVAL: no steps, a config of a wrong size, or a transaction within a transaction.
+ *          -ENOTRECOVERABLE: a step failed by a deadlock, or by a lock that was waited for in vain with
+ *          innodb_rollback_on_timeout, which did not end the series, and the server has rolled back;
+ *          -EINVAL: no steps, a config of a wrong size or with a value in `reserved`, or a transaction within a
+ *            transaction.
  * Units:   nanoseconds.
  * Threads: any. */
 WEIR_API weir_task *weir_mariadb_transaction_new(weir_mariadb *pool, weir_mariadb_steps_fn *steps, weir_task_fn *done,

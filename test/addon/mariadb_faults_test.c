@@ -1,44 +1,5 @@
 /* test/addon/mariadb_faults_test.c: servers that end, that do not answer, that answer nonsense, and that cannot be reached. */
-#include "test/addon/mariadb_server.h"
-#include "test/addon/sql_fake.h"
-
-/* -- what a server says first -- */
-
-/* Reads a packet.  Returns whether one has come. */
-static bool
-fake_read(int fd)
-{
-        unsigned char head[4], rest[4096];
-
-        if (recv(fd, head, 4, MSG_WAITALL) != 4)
-                return false;
-        size_t size = head[0] | (size_t)head[1] << 8 | (size_t)head[2] << 16;
-        return size <= sizeof rest && (size == 0 || recv(fd, rest, size, MSG_WAITALL) == (ssize_t)size);
-}
-
-/* The start of a session: a server that believes its clients. */
-static bool
-fake_greet(int fd)
-{
-        static const unsigned char hello[] = "\x4a\0\0\0\x0a"
-                                             "5.5.5\0"
-                                             "\x01\0\0\0"
-                                             "12345678\0"
-                                             "\xff\xf7\x2d\x02\0\x0f\x80\x15"
-                                             "\0\0\0\0\0\0\0\0\0\0"
-                                             "123456789012\0"
-                                             "mysql_native_password";
-        static const unsigned char ok[] = "\x07\0\0\x02\0\0\0\x02\0\0";
-
-        unsigned char greeting[sizeof hello];
-        memcpy(greeting, hello, sizeof hello);
-        greeting[0] = sizeof hello - 4;
-        fake_send(fd, greeting, sizeof hello);
-        if (!fake_read(fd))
-                return false;
-        fake_send(fd, ok, sizeof ok);
-        return true;
-}
+#include "test/addon/mariadb_fake.h"
 
 #define FAKE_BYTES     "\x0a\xff\xfe\x00\xfb\x01\x05\x4a"
 #define SQL_CONNECTION "SELECT connection_id()"

@@ -47,7 +47,8 @@ launch_server(void)
                                      "--skip-name-resolve",
                                      "--max-connections=200",
                                      "--performance-schema=OFF",
-                                     "--innodb-lock-wait-timeout=1"};
+                                     "--innodb-lock-wait-timeout=1",
+                                     "--innodb-rollback-on-timeout=ON"};
 
         snprintf(data, sizeof data, "--datadir=%s/data", server.directory);
         snprintf(socket_path, sizeof socket_path, "--socket=%s/socket", server.directory);
