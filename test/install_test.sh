@@ -110,13 +110,19 @@ add_executable(with_static program.c)
 target_link_libraries(with_static PRIVATE weir::static)
 END
 
-# A program of each library beside libweir needs all that its header declares.
-for addon in "${addons[@]}"; do
-        {
-                printf '#include <stdio.h>\n#include <weir/weir.h>\n#include <weir/%s.h>\n\nstatic void *const all[] = {\n' "$addon"
+# program_of ADDON...: a program of libraries beside libweir that needs all that their headers declare.
+program_of() {
+        printf '#include <stdio.h>\n#include <weir/weir.h>\n'
+        printf '#include <weir/%s.h>\n' "$@"
+        printf '\nstatic void *const all[] = {\n'
+        for addon; do
                 declared "$prefix/include/weir/$addon.h" | sed 's/.*/        (void *)&,/'
-                printf '};\n\nint\nmain(void)\n{\n        puts(all[0] ? weir_version() : "");\n        return 0;\n}\n'
-        } >"$work/outside/of_$addon.c"
+        done
+        printf '};\n\nint\nmain(void)\n{\n        puts(all[0] ? weir_version() : "");\n        return 0;\n}\n'
+}
+
+for addon in "${addons[@]}"; do
+        program_of "$addon" >"$work/outside/of_$addon.c"
         cat >>"$work/outside/CMakeLists.txt" <<END
 add_executable(of_$addon of_$addon.c)
 target_link_libraries(of_$addon PRIVATE weir::$addon)
@@ -124,6 +130,15 @@ add_executable(of_${addon}_static of_$addon.c)
 target_link_libraries(of_${addon}_static PRIVATE weir::${addon}_static)
 END
 done
+
+# One program has all of them: some have files in common.
+if [ ${#addons[@]} -gt 0 ]; then
+        program_of "${addons[@]}" >"$work/outside/of_all.c"
+        cat >>"$work/outside/CMakeLists.txt" <<END
+add_executable(of_all_static of_all.c)
+target_link_libraries(of_all_static PRIVATE $(printf 'weir::%s_static ' "${addons[@]}"))
+END
+fi
 
 pkgconfig=$(dirname "$(find "$prefix" -name weir.pc)")
 version=$(PKG_CONFIG_PATH=$pkgconfig pkg-config --modversion weir)
@@ -207,6 +222,7 @@ for addon in "${addons[@]}"; do
         expect "$("build/of_$addon")"
         expect "$("build/of_${addon}_static")"
 done
+[ ${#addons[@]} = 0 ] || expect "$(build/of_all_static)"
 
 # The library itself is named by path in one and by name in the other.  glibc 2.34 and later has threads and dl in libc.
 flags() {
