@@ -65,6 +65,7 @@ struct weir__sql_all {
         bool is_child; /* of fork */
 };
 
+/* What a library gives.  No lock is held in its functions, unless they say so. */
 struct weir__sql_kind {
         const char *name;   /* of the library, which its figures begin with: "pq" */
         const char *begin;  /* the first statement of a transaction */
@@ -74,28 +75,41 @@ struct weir__sql_kind {
         const struct weir__sql_figure *figures;
         size_t figure_count;
 
-        /* Pools.  No lock is held. */
-        void (*end)(struct weir__sql_pool *pool);  /* the last user is gone: closes it, and drops the reference of the users */
-        void (*free)(struct weir__sql_pool *pool); /* what the library has added */
-        void (*look)(struct weir__sql_pool *pool); /* at its limits */
+        /* The last user of a pool is gone: closes it, and drops the reference of the users. */
+        void (*end)(struct weir__sql_pool *pool);
 
-        /* Queries.  No lock is held, but for `over`. */
+        /* Frees what the library has added to a pool. */
+        void (*free)(struct weir__sql_pool *pool);
+
+        /* The timer of a pool has ended. */
+        void (*look)(struct weir__sql_pool *pool);
+
+        /* A query, or the lease of a connection; `where` may be NULL. */
         weir_task *(*make)(struct weir__sql_pool *where, bool is_lease, const char *sql, weir_task_fn *done, void *context);
+
         void (*begin_query)(struct weir__sql_query *query);
         void (*cancel_query)(struct weir__sql_query *query, int status);
         void (*close_channels)(struct weir__sql_query *query);
-        void (*free_query)(struct weir__sql_query *query);                                   /* and its memory */
-        const char *(*over)(struct weir__sql_query *query, int status, const char *problem); /* has that outcome.  Returns the
-                                                                                                 problem that it has then */
-        void (*end_query)(struct weir__sql_query *query);                                    /* ends the promise */
+        void (*end_query)(struct weir__sql_query *query); /* ends the promise */
+        void (*free_query)(struct weir__sql_query *query);
+
+        /* A query has that outcome.  Returns the problem that it has then.  Under the pool's lock, or before the start. */
+        const char *(*over)(struct weir__sql_query *query, int status, const char *problem);
+
+        /* The public function. */
         const char *(*problem)(const weir_task *query);
 
-        /* Transactions.  No lock is held. */
+        /* Calls the function of the program, which pushes the steps of a transaction. */
         void (*push_steps)(void (*steps)(void), struct weir__sql_pool *handle, weir_series *series, void *context);
-        int (*check)(struct weir__sql_pool *handle, const char **ret_problem); /* may COMMIT be sent?  0, or the status */
-        int (*judge)(weir_task *commit, bool *ret_is_known,
-                     const char **ret_problem);         /* the status behind the answer to COMMIT */
-        void (*release)(struct weir__sql_pool *handle); /* gives the connection back */
+
+        /* The steps are over: 0, or the status with which there is a ROLLBACK instead of a COMMIT.  NULL: there never is. */
+        int (*check)(struct weir__sql_pool *handle, const char **ret_problem);
+
+        /* The status behind COMMIT; *ret_is_known: there was an answer. */
+        int (*judge)(weir_task *commit, bool *ret_is_known, const char **ret_problem);
+
+        /* A transaction is over: gives its connection back. */
+        void (*release)(struct weir__sql_pool *handle);
 };
 
 /* -- queries -- */
