@@ -1,59 +1,19 @@
 /* test/addon/mariadb_query_test.c: queries: parameters, results, failures, limits, cancels, and their connections. */
 #include "test/addon/mariadb_server.h"
 
-/* What a callback has seen. */
-struct seen {
-        struct weir_test_latch latch;
-        _Atomic int calls;
-        int status;
-        size_t rows, columns;
-        uint64_t affected;
-        char value[64], sqlstate[8], problem[512];
+struct seen_more {
         uint64_t inserted;
         unsigned code;
-        int64_t number;
-        int number_failed;
 };
 
 static void
-see(weir_task *query, void *context)
+see_more(weir_task *query, struct seen_more *more)
 {
-        struct seen *seen = context;
-        const char *value = weir_mariadb_value(query, 0, 0, NULL), *problem = weir_mariadb_problem(query);
-
-        seen->status = weir_task_status(query);
-        seen->rows = weir_mariadb_rows(query);
-        seen->columns = weir_mariadb_columns(query);
-        seen->affected = weir_mariadb_affected(query);
-        seen->number_failed = weir_mariadb_int(query, 0, 0, &seen->number);
-        snprintf(seen->value, sizeof seen->value, "%s", value ? value : "NULL");
-        snprintf(seen->sqlstate, sizeof seen->sqlstate, "%s", weir_mariadb_sqlstate(query));
-        snprintf(seen->problem, sizeof seen->problem, "%s", problem ? problem : "");
-        seen->inserted = weir_mariadb_inserted(query);
-        seen->code = weir_mariadb_code(query);
-        seen->calls++;
-        weir_test_latch_count_down(&seen->latch);
+        more->inserted = weir_mariadb_inserted(query);
+        more->code = weir_mariadb_code(query);
 }
 
-static struct seen
-fresh(void)
-{
-        struct seen seen = {.status = 1, .number = -1};
-
-        weir_test_latch_init(&seen.latch, 1);
-        return seen;
-}
-
-static struct seen
-ask(weir_mariadb *pool, const char *sql)
-{
-        struct seen seen = fresh();
-        int status = weir_task_run(weir_mariadb_query_new(pool, sql, see, &seen));
-
-        CU_ASSERT_EQUAL(status, seen.status);
-        CU_ASSERT_EQUAL(seen.calls, 1);
-        return seen;
-}
+#include "test/addon/sql_query.h"
 
 /* -- results -- */
 
@@ -204,9 +164,9 @@ what_was_inserted_and_changed_is_counted(void)
         weir_mariadb *pool = server_pool(1, false);
         CU_ASSERT_EQUAL(ask(pool, "CREATE TEMPORARY TABLE counted (id INT PRIMARY KEY AUTO_INCREMENT, a INT)").status, 0);
         struct seen seen = ask(pool, "INSERT INTO counted (a) VALUES (1), (2), (3)");
-        CU_ASSERT(seen.affected == 3 && seen.inserted == 1);
+        CU_ASSERT(seen.affected == 3 && seen.more.inserted == 1);
         seen = ask(pool, "INSERT INTO counted (a) VALUES (4)");
-        CU_ASSERT(seen.affected == 1 && seen.inserted == 4);
+        CU_ASSERT(seen.affected == 1 && seen.more.inserted == 4);
         CU_ASSERT_EQUAL(ask(pool, "UPDATE counted SET a = 1 WHERE id <= 2").affected, 1);
         CU_ASSERT_EQUAL(ask(pool, "DELETE FROM counted").affected, 4);
         weir_mariadb_unref(pool);
@@ -324,7 +284,7 @@ failures_have_a_status_by_class(void)
         }
         struct seen own = ask(pool, "SIGNAL SQLSTATE '45000' SET MESSAGE_TEXT = 'own words'");
         CU_ASSERT_STRING_EQUAL(own.problem, "own words");
-        CU_ASSERT_EQUAL(own.code, 1644);
+        CU_ASSERT_EQUAL(own.more.code, 1644);
         CU_ASSERT_EQUAL(server_stats(pool).connects, 1);
         weir_mariadb_unref(pool);
         weir_test_end();
@@ -378,32 +338,6 @@ bad_input_is_answered(void)
 /* -- the pool -- */
 
 static void
-queries_wait_in_order(void)
-{
-        enum { COUNT = 200 };
-        static struct weir_test_record records[COUNT];
-        _Atomic unsigned counter = 0;
-
-        weir_test_begin_real(1);
-        weir_mariadb *pool = server_pool(1, false);
-        memset(records, 0, sizeof records);
-        for (unsigned i = 0; i < COUNT; i++) {
-                records[i].counter = &counter;
-                weir_task_start(weir_test_recorded(weir_mariadb_query_new(pool, "SELECT 1", weir_test_done, &records[i])));
-        }
-        for (unsigned i = 0; i < COUNT; i++)
-                weir_test_wait_freed(&records[i]);
-        unsigned wrong = 0;
-        for (unsigned i = 0; i < COUNT; i++)
-                wrong += records[i].status != 0 || records[i].order != i;
-        CU_ASSERT_EQUAL(wrong, 0);
-        CU_ASSERT_EQUAL(server_stats(pool).connects, 1);
-        CU_ASSERT_EQUAL(server_stats(pool).queries, COUNT);
-        weir_mariadb_unref(pool);
-        weir_test_end();
-}
-
-static void
 there_are_no_more_connections_than_allowed(void)
 {
         enum { COUNT = 50 };
@@ -452,22 +386,6 @@ close_ends_those_that_wait(void)
 }
 
 static void
-idle_connections_are_closed(void)
-{
-        struct weir_mariadb_config config = WEIR_MARIADB_CONFIG_DEFAULT;
-
-        weir_test_begin_real(1);
-        config.idle_limit = WEIR_MSEC(50);
-        weir_mariadb *pool = weir_mariadb_new(server_url(true), &config);
-        CU_ASSERT_EQUAL(ask(pool, "SELECT 1").status, 0);
-        WEIR_TEST_EVENTUALLY(server_stats(pool).connections == 0);
-        CU_ASSERT_EQUAL(server_stats(pool).lost, 0);
-        CU_ASSERT_EQUAL(ask(pool, "SELECT 1").status, 0);
-        weir_mariadb_unref(pool);
-        weir_test_end();
-}
-
-static void
 a_pool_outlives_the_runtime(void)
 {
         weir_test_begin_real(1);
@@ -481,15 +399,6 @@ a_pool_outlives_the_runtime(void)
 }
 
 /* -- cancels and limits -- */
-
-static weir_series *
-series_of(weir_task *task)
-{
-        weir_series *series = weir_series_ref(weir_series_new(NULL, NULL));
-
-        weir_series_push(series, task);
-        return series;
-}
 
 static void
 a_cancel_is_decisive_and_ends_the_statement_at_the_server(void)
@@ -636,19 +545,6 @@ a_transaction_that_is_left_open_is_rolled_back(void)
 
 /* -- prepared statements -- */
 
-static struct seen
-ask_prepared(weir_mariadb *pool, const char *sql, int64_t parameter)
-{
-        struct seen seen = fresh();
-        weir_task *query = weir_mariadb_query_new(pool, sql, see, &seen);
-
-        if (parameter >= 0)
-                weir_mariadb_add_int(query, parameter);
-        weir_mariadb_set_prepared(query);
-        weir_task_run(query);
-        return seen;
-}
-
 static void
 statements_are_prepared_once(void)
 {
@@ -703,21 +599,6 @@ no_more_statements_are_kept_than_allowed(void)
 }
 
 /* -- dumps -- */
-
-static const char *
-dump(void)
-{
-        static char text[65536];
-        int ends[2];
-
-        CU_ASSERT_EQUAL_FATAL(pipe2(ends, O_CLOEXEC), 0);
-        CU_ASSERT_EQUAL(weir_debug_dump(ends[1]), 0);
-        close(ends[1]);
-        ssize_t size = read(ends[0], text, sizeof text - 1);
-        text[size > 0 ? size : 0] = '\0';
-        close(ends[0]);
-        return text;
-}
 
 static void
 a_dump_says_what_queries_wait_for(void)

@@ -1,57 +1,19 @@
 /* test/addon/pq_query_test.c: queries: parameters, results, failures, limits, cancels and what becomes of their connections. */
 #include "test/addon/pq_server.h"
 
-/* What a callback has seen. */
-struct seen {
-        struct weir_test_latch latch;
-        _Atomic int calls;
-        int status;
-        size_t rows, columns;
-        uint64_t affected;
-        char value[64], sqlstate[8], problem[512], field[64];
-        int64_t number;
-        int number_failed;
+struct seen_more {
+        char field[64];
 };
 
 static void
-see(weir_task *query, void *context)
+see_more(weir_task *query, struct seen_more *more)
 {
-        struct seen *seen = context;
-        const char *value = weir_pq_value(query, 0, 0, NULL), *problem = weir_pq_problem(query);
         const char *field = weir_pq_field(query, 'n');
 
-        seen->status = weir_task_status(query);
-        seen->rows = weir_pq_rows(query);
-        seen->columns = weir_pq_columns(query);
-        seen->affected = weir_pq_affected(query);
-        seen->number_failed = weir_pq_int(query, 0, 0, &seen->number);
-        snprintf(seen->value, sizeof seen->value, "%s", value ? value : "NULL");
-        snprintf(seen->sqlstate, sizeof seen->sqlstate, "%s", weir_pq_sqlstate(query));
-        snprintf(seen->problem, sizeof seen->problem, "%s", problem ? problem : "");
-        snprintf(seen->field, sizeof seen->field, "%s", field ? field : "");
-        seen->calls++;
-        weir_test_latch_count_down(&seen->latch);
+        snprintf(more->field, sizeof more->field, "%s", field ? field : "");
 }
 
-static struct seen
-fresh(void)
-{
-        struct seen seen = {.status = 1, .number = -1};
-
-        weir_test_latch_init(&seen.latch, 1);
-        return seen;
-}
-
-static struct seen
-ask(weir_pq *pool, const char *sql)
-{
-        struct seen seen = fresh();
-        int status = weir_task_run(weir_pq_query_new(pool, sql, see, &seen));
-
-        CU_ASSERT_EQUAL(status, seen.status);
-        CU_ASSERT_EQUAL(seen.calls, 1);
-        return seen;
-}
+#include "test/addon/sql_query.h"
 
 /* -- results -- */
 
@@ -244,7 +206,7 @@ a_violation_names_its_constraint(void)
         CU_ASSERT_EQUAL(ask(pool, "INSERT INTO people VALUES (1)").affected, 1);
         struct seen seen = ask(pool, "INSERT INTO people VALUES (1)");
         CU_ASSERT_EQUAL(seen.status, -EEXIST);
-        CU_ASSERT_STRING_EQUAL(seen.field, "one_id");
+        CU_ASSERT_STRING_EQUAL(seen.more.field, "one_id");
         weir_pq_unref(pool);
         weir_test_end();
 }
@@ -291,32 +253,6 @@ bad_input_is_answered(void)
 }
 
 /* -- the pool -- */
-
-static void
-queries_wait_in_order(void)
-{
-        enum { COUNT = 200 };
-        static struct weir_test_record records[COUNT];
-        _Atomic unsigned counter = 0;
-
-        weir_test_begin_real(1);
-        weir_pq *pool = server_pool(1, 0, false);
-        memset(records, 0, sizeof records);
-        for (unsigned i = 0; i < COUNT; i++) {
-                records[i].counter = &counter;
-                weir_task_start(weir_test_recorded(weir_pq_query_new(pool, "SELECT 1", weir_test_done, &records[i])));
-        }
-        for (unsigned i = 0; i < COUNT; i++)
-                weir_test_wait_freed(&records[i]);
-        unsigned wrong = 0;
-        for (unsigned i = 0; i < COUNT; i++)
-                wrong += records[i].status != 0 || records[i].order != i;
-        CU_ASSERT_EQUAL(wrong, 0);
-        CU_ASSERT_EQUAL(server_stats(pool).connects, 1);
-        CU_ASSERT_EQUAL(server_stats(pool).queries, COUNT);
-        weir_pq_unref(pool);
-        weir_test_end();
-}
 
 static void
 there_are_no_more_connections_than_allowed(void)
@@ -367,22 +303,6 @@ close_ends_those_that_wait(void)
 }
 
 static void
-idle_connections_are_closed(void)
-{
-        struct weir_pq_config config = WEIR_PQ_CONFIG_DEFAULT;
-
-        weir_test_begin_real(1);
-        config.idle_limit = WEIR_MSEC(50);
-        weir_pq *pool = weir_pq_new(server_conninfo(true), &config);
-        CU_ASSERT_EQUAL(ask(pool, "SELECT 1").status, 0);
-        WEIR_TEST_EVENTUALLY(server_stats(pool).connections == 0);
-        CU_ASSERT_EQUAL(server_stats(pool).lost, 0);
-        CU_ASSERT_EQUAL(ask(pool, "SELECT 1").status, 0);
-        weir_pq_unref(pool);
-        weir_test_end();
-}
-
-static void
 a_pool_outlives_the_runtime(void)
 {
         weir_test_begin_real(1);
@@ -397,15 +317,6 @@ a_pool_outlives_the_runtime(void)
 }
 
 /* -- cancels and limits -- */
-
-static weir_series *
-series_of(weir_task *task)
-{
-        weir_series *series = weir_series_ref(weir_series_new(NULL, NULL));
-
-        weir_series_push(series, task);
-        return series;
-}
 
 static void
 a_cancel_is_decisive_and_the_connection_stays(void)
@@ -582,19 +493,6 @@ a_query_that_waits_within_a_transaction_has_its_limit(void)
 
 /* -- prepared statements -- */
 
-static struct seen
-ask_prepared(weir_pq *pool, const char *sql, int64_t parameter)
-{
-        struct seen seen = fresh();
-        weir_task *query = weir_pq_query_new(pool, sql, see, &seen);
-
-        if (parameter >= 0)
-                weir_pq_add_int(query, parameter);
-        weir_pq_set_prepared(query);
-        weir_task_run(query);
-        return seen;
-}
-
 static void
 statements_are_prepared_once(void)
 {
@@ -708,21 +606,6 @@ no_more_statements_are_kept_than_allowed(void)
 }
 
 /* -- dumps -- */
-
-static const char *
-dump(void)
-{
-        static char text[65536];
-        int ends[2];
-
-        CU_ASSERT_EQUAL_FATAL(pipe2(ends, O_CLOEXEC), 0);
-        CU_ASSERT_EQUAL(weir_debug_dump(ends[1]), 0);
-        close(ends[1]);
-        ssize_t size = read(ends[0], text, sizeof text - 1);
-        text[size > 0 ? size : 0] = '\0';
-        close(ends[0]);
-        return text;
-}
 
 static void
 a_dump_says_what_queries_wait_for(void)
