@@ -283,9 +283,10 @@ on_end(weir_series *series, void *context)
                 subscription->failures++;
         subscription->has_listened = false;
         subscription->turn++;
-        if (subscription->node && !is_led_on)
+        bool is_wanted = !subscription->is_closed && status != -ESHUTDOWN; /* or the program has ended it, not the server */
+        if (is_wanted && subscription->node && !is_led_on)
                 weir__redis_doubt(subscription->redis, subscription->node);
-        if (!subscription->is_closed && status != -ESHUTDOWN)
+        if (is_wanted)
                 weir__redis_listen(subscription); /* without memory the next weir_redis_subscribe does it */
         pthread_mutex_unlock(&subscription->lock);
         weir__redis_subscription_unref(subscription);

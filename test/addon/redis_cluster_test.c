@@ -361,6 +361,7 @@ sentinels_name_the_master(void)
 /* A sentinel of this suite: it names the first port once, and the second one from then on. */
 struct sentinel {
         int fd, ports[2];
+        _Atomic int peer; /* -1: none */
         _Atomic unsigned asked;
 };
 
@@ -372,55 +373,103 @@ name_masters(void *context)
         int fd;
 
         while ((fd = accept(sentinel->fd, NULL, NULL)) >= 0) {
+                sentinel->peer = fd;
                 while (recv(fd, question, sizeof question, 0) > 0) {
                         snprintf(port, sizeof port, "%d", sentinel->ports[sentinel->asked++ > 0]);
                         snprintf(answer, sizeof answer, "*2\r\n$9\r\n127.0.0.1\r\n$%zu\r\n%s\r\n", strlen(port), port);
                         if (send(fd, answer, strlen(answer), MSG_NOSIGNAL) < 0)
                                 break;
                 }
+                sentinel->peer = -1;
                 close(fd);
         }
         return NULL;
+}
+
+static struct sentinel sentinel;
+static pthread_t sentinel_thread;
+
+/* Returns its port. */
+static int
+begin_sentinel(int first, int second)
+{
+        struct sockaddr_in name = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+        socklen_t size = sizeof name;
+
+        sentinel.fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+        sentinel.ports[0] = first;
+        sentinel.ports[1] = second;
+        sentinel.asked = 0;
+        sentinel.peer = -1;
+        CU_ASSERT_FATAL(bind(sentinel.fd, (struct sockaddr *)&name, sizeof name) == 0 && listen(sentinel.fd, 5) == 0);
+        CU_ASSERT_FATAL(getsockname(sentinel.fd, (struct sockaddr *)&name, &size) == 0);
+        CU_ASSERT_FATAL(pthread_create(&sentinel_thread, NULL, name_masters, &sentinel) == 0);
+        return ntohs(name.sin_port);
+}
+
+static void
+end_sentinel(void)
+{
+        shutdown(sentinel.fd, SHUT_RDWR);
+        if (sentinel.peer >= 0)
+                shutdown(sentinel.peer, SHUT_RDWR);
+        pthread_join(sentinel_thread, NULL);
+        close(sentinel.fd);
 }
 
 static void
 a_master_that_was_demoted_is_left_at_once(void)
 {
         struct redis_server master = {0}, demoted = {0};
-        struct sockaddr_in name = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-        socklen_t size = sizeof name;
-        struct sentinel sentinel = {.fd = socket(AF_INET, SOCK_STREAM, 0)};
-        pthread_t thread;
 
         redis_start(&master, "");
         redis_start(&demoted, "");
         redis_say(demoted.port, "SET key old");
         redis_say(demoted.port, "REPLICAOF 127.0.0.1 1"); /* it serves what it has */
         redis_say(master.port, "SET key new");
-        CU_ASSERT_FATAL(bind(sentinel.fd, (struct sockaddr *)&name, sizeof name) == 0 && listen(sentinel.fd, 5) == 0);
-        CU_ASSERT_FATAL(getsockname(sentinel.fd, (struct sockaddr *)&name, &size) == 0);
-        sentinel.ports[0] = demoted.port;
-        sentinel.ports[1] = master.port;
-        CU_ASSERT_FATAL(pthread_create(&thread, NULL, name_masters, &sentinel) == 0);
+        int port = begin_sentinel(demoted.port, master.port);
 
         struct weir_redis_config config = WEIR_REDIS_CONFIG_DEFAULT;
         config.retries = 100;
         weir_test_begin_real(2);
-        snprintf(address, sizeof address, "redis+sentinel://127.0.0.1:%d/mine/1", ntohs(name.sin_port));
+        snprintf(address, sizeof address, "redis+sentinel://127.0.0.1:%d/mine/1", port);
         redis = weir_redis_new(address, &config);
         SAYS(redis, "OK", "SET key x");
         end();
         sentinel.asked = 0;
         weir_test_begin_real(2);
-        snprintf(address, sizeof address, "redis+sentinel://127.0.0.1:%d/mine", ntohs(name.sin_port));
+        snprintf(address, sizeof address, "redis+sentinel://127.0.0.1:%d/mine", port);
         redis = weir_redis_new(address, &config);
         SAYS(redis, "new", "GET key");
         CU_ASSERT(sentinel.asked > 1);
         end();
-        shutdown(sentinel.fd, SHUT_RDWR);
-        pthread_join(thread, NULL);
-        close(sentinel.fd);
+        end_sentinel();
         redis_stop(&demoted);
+        redis_stop(&master);
+}
+
+/* The server is as good as it was: nobody asks the sentinels again, who may be away. */
+static void
+a_subscription_that_is_closed_says_nothing_against_its_server(void)
+{
+        struct redis_server master = {0};
+
+        redis_start(&master, "");
+        int port = begin_sentinel(master.port, master.port);
+        weir_test_begin_real(2);
+        snprintf(address, sizeof address, "redis+sentinel://127.0.0.1:%d/mine", port);
+        redis = weir_redis_new(address, NULL);
+        SAYS(redis, "OK", "SET key x");
+        subscription = weir_redis_subscription_new(redis, NULL);
+        weir_redis_subscribe(subscription, "news");
+        HEARS("subscribed news ");
+        WEIR_TEST_EVENTUALLY(atomic_load(&redis->references) == 2); /* the test's and the subscription's: no look-up */
+        end_sentinel();
+        weir_redis_subscription_close(subscription);
+        WEIR_TEST_EVENTUALLY(atomic_load(&redis->references) == 1);
+        CU_ASSERT_PTR_NOT_NULL(atomic_load(&redis->topology->main));
+        SAYS(redis, "x", "GET key");
+        end();
         redis_stop(&master);
 }
 
@@ -437,6 +486,7 @@ main(void)
                 WEIR_TEST(a_server_that_is_away_takes_its_slots_along_only),
                 WEIR_TEST(sentinels_name_the_master),
                 WEIR_TEST(a_master_that_was_demoted_is_left_at_once),
+                WEIR_TEST(a_subscription_that_is_closed_says_nothing_against_its_server),
         };
 
         if (!redis_is_installed()) {
