@@ -161,16 +161,22 @@ go_on(struct weir__redis_command *command, weir_task *task)
         return failed;
 }
 
+bool
+weir__redis_command_pause(struct weir__redis_command *command)
+{
+        weir_nsec pause = PAUSE << (command->tries < 8 ? command->tries : 8);
+
+        if (command->tries >= command->redis->settings->config.retries)
+                return false;
+        command->tries++;
+        return go_on(command, weir_timer_new(pause < PAUSE_MOST ? pause : PAUSE_MOST, send_again, command)) == 0;
+}
+
 /* Sends it once more after a while.  Returns whether that will be. */
 static bool
 try_again(struct weir__redis_command *command)
 {
-        weir_nsec pause = PAUSE << (command->tries < 8 ? command->tries : 8);
-
-        if (command->tries >= command->redis->settings->config.retries || command->session || command->link)
-                return false;
-        command->tries++;
-        return go_on(command, weir_timer_new(pause < PAUSE_MOST ? pause : PAUSE_MOST, send_again, command)) == 0;
+        return !command->session && !command->link && weir__redis_command_pause(command);
 }
 
 static bool
@@ -242,9 +248,11 @@ redirect(struct weir__redis_command *command, const char *text)
         struct weir__redis_node *from = atomic_load_explicit(&command->node, memory_order_relaxed),
                                 *node = weir__redis_redirect(command->redis, from, text, &is_moved);
 
-        if (!node || command->session || command->redirects >= REDIRECTS)
+        if (!node || command->redirects >= REDIRECTS)
                 return false;
         command->redirects++;
+        if (command->session)
+                return is_moved && weir__redis_session_move(command, node) == 0;
         give_up_link(command);
         if (command->is_asking)
                 ask_no_more(command);
@@ -299,6 +307,8 @@ take_reply(struct weir__redis_command *command, const char *data, size_t size)
                         return false;
                 }
         }
+        if (command->session)
+                command->session->is_used = true;
         end(command, status);
         return true;
 }
@@ -428,8 +438,10 @@ static void
 send_again(weir_task *pause, void *context)
 {
         struct weir__redis_command *command = context;
-        int failed = weir_task_status(pause) == 0 ? send_anywhere(command) : 0;
+        int failed = 0;
 
+        if (weir_task_status(pause) == 0)
+                failed = command->session ? weir__redis_session_send(command) : send_anywhere(command);
         if (failed)
                 end(command, failed);
 }

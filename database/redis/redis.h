@@ -234,6 +234,9 @@ weir_task *weir__redis_exec_new(weir_redis *redis, weir_redis_session *session, 
                                 int slot, int fault, weir_task_fn *done, void *context);
 
 int weir__redis_command_send(struct weir__redis_command *command); /* 0 or a negative errno */
+
+/* Sends it after a while, when it is known to whom.  Returns whether that will be. */
+bool weir__redis_command_pause(struct weir__redis_command *command);
 void weir__redis_command_fail(struct weir__redis_command *command, int status);
 
 /* The tree of the last of several replies; if that is an error, `problem` gets the first of all.  Result: 0 or a negative
@@ -245,13 +248,19 @@ struct weir_redis_session {
         weir_redis *redis;             /* a reference */
         int slot;                      /* of a cluster; -1: any */
         struct weir__redis_link *link; /* NULL: nothing was sent yet; the owner's of the session's turn */
+        bool is_used;                  /* a command had a reply on the link, whose server is for good then; as link */
         pthread_mutex_t lock;
         bool is_busy;                              /* guarded by lock: a command is under way */
         struct weir__redis_command *first, **last; /* guarded by lock: those that wait */
 };
 
 int weir__redis_session_begin(struct weir__redis_command *command); /* sends it, or lets it wait.  0 or a negative errno */
-void weir__redis_session_next(weir_redis_session *session);         /* the one under way is over */
+int weir__redis_session_send(struct weir__redis_command *command);  /* now: it is its turn.  0 or a negative errno */
+
+/* Sends it to that server of a cluster, where the session is from then on.  Result: 0; -EREMOTEIO: it is used, or another's;
+ * -ENOMEM and others. */
+int weir__redis_session_move(struct weir__redis_command *command, struct weir__redis_node *node);
+void weir__redis_session_next(weir_redis_session *session); /* the one under way is over */
 
 /* -- topology.c -- */
 

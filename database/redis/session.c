@@ -45,8 +45,20 @@ take_next(weir_redis_session *session)
         return command;
 }
 
-static int
-send(struct weir__redis_command *command)
+/* Whether nobody knows yet where the session belongs.  A command of its slot finds the way by itself: it is sent on. */
+static bool
+is_lost(const struct weir__redis_command *command)
+{
+        const struct weir__redis_topology *topology = command->redis->topology;
+        int slot = command->session->slot;
+
+        if (topology->slots)
+                return slot >= 0 && slot != command->slot && !atomic_load(&topology->slots[slot]);
+        return !atomic_load(&topology->main);
+}
+
+int
+weir__redis_session_send(struct weir__redis_command *command)
 {
         weir_redis_session *session = command->session;
         struct weir__redis_link *link = session->link;
@@ -54,8 +66,12 @@ send(struct weir__redis_command *command)
         if (atomic_load(&command->is_cancelled))
                 return -ECANCELED;
         if (!link) {
+                if (is_lost(command)) {
+                        weir__redis_look(session->redis);
+                        if (weir__redis_command_pause(command))
+                                return 0;
+                }
                 struct weir__redis_node *node = weir__redis_route(session->redis->topology, session->slot);
-
                 if (!node)
                         return -EHOSTUNREACH;
                 link = session->link = weir__redis_link_new(node);
@@ -67,11 +83,23 @@ send(struct weir__redis_command *command)
 }
 
 int
+weir__redis_session_move(struct weir__redis_command *command, struct weir__redis_node *node)
+{
+        weir_redis_session *session = command->session;
+
+        if (session->is_used || (session->slot >= 0 && session->slot != command->slot))
+                return -EREMOTEIO;
+        weir__redis_link_drop(session->link);
+        session->link = weir__redis_link_new(node);
+        return session->link ? weir__redis_session_send(command) : -ENOMEM;
+}
+
+int
 weir__redis_session_begin(struct weir__redis_command *command)
 {
         if (!wait_or_go(command))
                 return 0;
-        int failed = send(command);
+        int failed = weir__redis_session_send(command);
         if (failed)
                 weir__redis_session_next(command->session);
         return failed;
@@ -83,7 +111,7 @@ weir__redis_session_next(weir_redis_session *session)
         struct weir__redis_command *command;
         int failed;
 
-        while ((command = take_next(session)) && (failed = send(command)))
+        while ((command = take_next(session)) && (failed = weir__redis_session_send(command)))
                 weir__redis_command_fail(command, failed);
 }
 

@@ -243,7 +243,8 @@ typedef struct weir_redis_session weir_redis_session;
 
 /* Makes a session.  It connects when the first command is to be sent.  It never connects a second time: if its
  * connection is lost, commands fail with -ENOTCONN from then on, because WATCH and the like are lost with it.
- * With a cluster it is at the server that has the slot of `key`; NULL: any.
+ * With a cluster it is at the server that has the slot of `key`; NULL: any.  Its first command waits until that
+ * server, or the master that sentinels name, is known, at most as long as the retries of a command take.
  *
  * Owner:   the caller has a reference.
  * Result:  NULL for NULL, and when out of memory.  Tasks of a NULL session fail at their start with -ENOMEM.
@@ -258,7 +259,8 @@ WEIR_API weir_redis_session *weir_redis_session_ref(weir_redis_session *session)
 WEIR_API void weir_redis_session_unref(weir_redis_session *session);
 
 /* Makes a task that sends a command on the session.  Commands go out in the order of their starts, each when
- * the one before has its reply.  None is sent again.  A cancel of one that was sent closes the connection.
+ * the one before has its reply.  None is sent again, but for the first one, if a cluster says MOVED: the session is
+ * at that server then.  Later MOVED is an error (-EREMOTEIO).  A cancel of one that was sent closes the connection.
  *
  * Owner, Result, Threads: as for weir_redis_command_new; WATCH, UNWATCH, MULTI, EXEC, DISCARD, SELECT, AUTH,
  *          READONLY, READWRITE and ASKING are permitted; -ENOTCONN: the connection was lost before. */

@@ -160,6 +160,45 @@ scripts_transactions_and_sessions_go_there_too(void)
         end();
 }
 
+/* Nobody knows the slots yet: a command of the key's slot is sent on, and another one waits until they are known. */
+static void
+a_session_may_be_the_first_of_all(void)
+{
+        for (unsigned i = 0; i < 12; i++) {
+                char key[16];
+
+                snprintf(key, sizeof key, "first:%u", i / 3);
+                begin_cluster();
+                weir_redis_session *session = weir_redis_session_new(redis, key);
+                weir_redis_batch *batch = weir_redis_batch_new();
+                weir_redis_batch_format(batch, "SET %s %u", key, i);
+                if (i % 3 == 0)
+                        CU_ASSERT_STRING_EQUAL(run(weir_redis_session_format_new(session, see, &last, "WATCH %s", key)), "OK");
+                if (i % 3 == 1)
+                        CU_ASSERT_STRING_EQUAL(run(weir_redis_session_format_new(session, see, &last, "UNWATCH")), "OK");
+                CU_ASSERT_STRING_EQUAL(run(weir_redis_exec_new(NULL, session, batch, see, &last)), "[OK]");
+                CU_ASSERT_STRING_EQUAL(run(weir_redis_session_format_new(session, see, &last, "STRLEN %s", key)),
+                                       i < 10 ? "1" : "2");
+                weir_redis_session_unref(session);
+                end();
+        }
+}
+
+/* What was said on the connection would be lost on another one. */
+static void
+a_session_that_was_used_moves_no_more(void)
+{
+        begin_cluster();
+        weir_redis_session *session = weir_redis_session_new(redis, NULL);
+        CU_ASSERT_STRING_EQUAL(run(weir_redis_session_format_new(session, see, &last, "SET foo x")), "OK");
+        run(weir_redis_session_format_new(session, see, &last, "GET bar")); /* of another server */
+        CU_ASSERT_EQUAL(last.status, -EREMOTEIO);
+        CU_ASSERT_EQUAL(strncmp(last.problem, "MOVED ", 6), 0);
+        CU_ASSERT_STRING_EQUAL(run(weir_redis_session_format_new(session, see, &last, "GET foo")), "x");
+        weir_redis_session_unref(session);
+        end();
+}
+
 /* A slot that is on its way: ASK for keys that are there already. */
 static void
 a_slot_moves(void)
@@ -333,7 +372,9 @@ sentinels_name_the_master(void)
         weir_test_begin_real(2);
         snprintf(address, sizeof address, "redis+sentinel://127.0.0.1:1,127.0.0.1:%d/mine", sentinel.port);
         redis = weir_redis_new(address, &config);
-        SAYS(redis, "OK", "SET key x");
+        weir_redis_session *session = weir_redis_session_new(redis, NULL); /* it waits for what the sentinels say */
+        CU_ASSERT_STRING_EQUAL(run(weir_redis_session_format_new(session, see, &last, "SET key x")), "OK");
+        weir_redis_session_unref(session);
         SAYS(redis, "x", "GET key");
         SAYS(redis, "1", "WAIT 1 5000");
         redis_kill(&master, SIGKILL);
@@ -480,6 +521,8 @@ main(void)
                 WEIR_TEST(a_command_has_the_slot_of_its_key),
                 WEIR_TEST(each_key_is_at_its_server),
                 WEIR_TEST(scripts_transactions_and_sessions_go_there_too),
+                WEIR_TEST(a_session_may_be_the_first_of_all),
+                WEIR_TEST(a_session_that_was_used_moves_no_more),
                 WEIR_TEST(a_slot_moves),
                 WEIR_TEST(a_sharded_channel_is_at_the_server_of_its_slot),
                 WEIR_TEST(many_at_once),
