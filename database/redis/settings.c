@@ -248,6 +248,8 @@ read_config(struct weir__redis_settings *settings, const struct weir_redis_confi
         failed = copy(&settings->user, config->user);
         failed = failed ? failed : copy(&settings->password, config->password);
         failed = failed ? failed : copy(&settings->name, config->name);
+        if (!failed && settings->user && !settings->password) /* the server would take it for the default user */
+                failed = -EINVAL;
         if (failed)
                 return failed;
         if (is_secure) {

@@ -101,7 +101,7 @@ typedef struct weir_redis weir_redis;
 /* Begins with WEIR_REDIS_CONFIG_DEFAULT.  Texts are copied.  What is 0 or NULL has its default. */
 struct weir_redis_config {
         size_t size;          /* sizeof(struct weir_redis_config) */
-        const char *user;     /* of an ACL; NULL: that of the address, or the default user */
+        const char *user;     /* of an ACL, with a password; NULL: that of the address, or the default user */
         const char *password; /* NULL: that of the address, or none */
         const char *name;     /* of the connections (CLIENT SETNAME); NULL: none */
         weir_tls *tls;        /* of rediss: addresses, which takes a reference; NULL: the system's roots */
@@ -129,7 +129,7 @@ struct weir_redis_config {
  *   rediss://...                                        with TLS
  *   unix://[[user]:password@]path[?db=database]
  *
- * The port is 6379 unless it is given.  A user and a password may have %XX.
+ * The port is 6379 unless it is given.  A user and a password may have %XX.  A user needs a password.
  *
  * Owner:   the caller has a reference.  NULL as config is the default.
  * Result:  NULL with errno EINVAL: a wrong address or config, which the log names; ENOMEM.  Tasks of a

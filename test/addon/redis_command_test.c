@@ -174,7 +174,11 @@ an_address_is_checked(void)
                                             "redis+sentinel://h/",
                                             "redis+cluster://h/1",
                                             "redis://h:1/0/1",
-                                            "redis://u:p@"};
+                                            "redis://u:p@",
+                                            "redis://u@h",
+                                            "redis://u:@h",
+                                            "unix://u@/a",
+                                            "redis+cluster://u@h"};
         static const char *const right[] = {"redis://h",    "redis://h:1/15",   "redis://u:p%20w@[::1]:7/",
                                             "redis://:p@h", "unix:///a/b?db=2", "redis+sentinel://a,b:1,c/master/3"};
         struct weir_redis_config config = WEIR_REDIS_CONFIG_DEFAULT;
@@ -199,6 +203,16 @@ an_address_is_checked(void)
         config.version = 1;
         CU_ASSERT_PTR_NULL(weir_redis_new("redis://h", &config));
         config.version = 0;
+        config.user = "u";
+        CU_ASSERT_PTR_NULL(weir_redis_new("redis://h", &config));
+        CU_ASSERT_EQUAL(errno, EINVAL);
+        weir_redis *made = weir_redis_new("redis://:p@h", &config);
+        CU_ASSERT_PTR_NOT_NULL(made);
+        weir_redis_unref(made);
+        config.password = "p";
+        made = weir_redis_new("redis://v@h", &config);
+        CU_ASSERT_PTR_NOT_NULL(made);
+        weir_redis_unref(made);
         config.size = 1;
         CU_ASSERT_PTR_NULL(weir_redis_new("redis://h", &config));
 }
