@@ -368,6 +368,26 @@ weir__redis_words_end(struct weir__redis_words *words)
         words->ends[words->count++] = words->used - 1;
 }
 
+/* As few digits as tell it from all others, and a point in any locale.  Returns how many bytes. */
+static int
+write_double(char *out, size_t room, double value)
+{
+        int written = 0, used = 0;
+
+        for (int digits = 15; digits <= 17; digits++) {
+                written = snprintf(out, room, "%.*g", digits, value);
+                if (strtod(out, NULL) == value) /* in the same locale */
+                        break;
+        }
+        for (int at = 0; at < written; at++) {
+                if (strchr("+-0123456789aefin", out[at]))
+                        out[used++] = out[at];
+                else if (!used || out[used - 1] != '.') /* the point may have several bytes */
+                        out[used++] = '.';
+        }
+        return used;
+}
+
 /* Puts in what a conversion stands for.  Returns what is behind it; NULL: it is none. */
 static const char *
 convert(struct weir__redis_words *words, const char *at, va_list *arguments)
@@ -398,7 +418,7 @@ convert(struct weir__redis_words *words, const char *at, va_list *arguments)
         else if (*at == 'u')
                 written = snprintf(number, sizeof number, "%u", va_arg(*arguments, unsigned));
         else if (*at == 'g')
-                written = snprintf(number, sizeof number, "%.17g", va_arg(*arguments, double));
+                written = write_double(number, sizeof number, va_arg(*arguments, double));
         else if (strncmp(at, "zu", 2) == 0)
                 written = snprintf(number, sizeof number, "%zu", va_arg(*arguments, size_t)), at += 1;
         else if (strncmp(at, "lld", 3) == 0)

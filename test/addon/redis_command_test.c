@@ -2,7 +2,10 @@
  * cancel. */
 #include "test/addon/redis_fixture.h"
 
+#include <locale.h>
+#include <math.h>
 #include <pthread.h>
+#include <sys/stat.h>
 
 #include <weir/debug.h>
 
@@ -85,6 +88,50 @@ bytes_are_bytes(void)
                 run(weir_redis_words_new(redis, see, &last, "RPUSH", "list", "1", "2", "3", "4", "5", "6", "7", "8", "9", "10",
                                          "11", "12", "13", "14", "15", "16", "17", "18", "19", NULL)),
                 "19");
+        end();
+}
+
+/* The file of a locale that has a comma, as localedef writes it: where its parts are, and the parts. */
+static const char comma[] = "\x14\x11\x03\x20\6\0\0\0\40\0\0\0\42\0\0\0\43\0\0\0\44\0\0\0\50\0\0\0\54\0\0\0"
+                            ",\0\0\0,\0\0\0\0\0\0\0ANSI_X3.4-1968";
+
+static void
+begin_comma(void)
+{
+        char directory[] = "/tmp/weir-locale-XXXXXX", inner[64], path[96];
+
+        CU_ASSERT_PTR_NOT_NULL_FATAL(mkdtemp(directory));
+        snprintf(inner, sizeof inner, "%s/comma", directory);
+        snprintf(path, sizeof path, "%s/LC_NUMERIC", inner);
+        CU_ASSERT_EQUAL_FATAL(mkdir(inner, 0700), 0);
+        FILE *file = fopen(path, "w");
+        fwrite(comma, 1, sizeof comma, file);
+        fclose(file);
+        setenv("LOCPATH", directory, 1);
+        CU_ASSERT_PTR_NOT_NULL(setlocale(LC_NUMERIC, "comma"));
+        unlink(path);
+        rmdir(inner);
+        rmdir(directory);
+}
+
+static void
+a_number_has_as_many_digits_as_it_needs_and_a_point(void)
+{
+        static const double all[] = {0.1, 0.5, -2.5e-7, 1e22, 1.0 / 3, 0.1 + 0.2, 3, 5e-324, 1.7976931348623157e308};
+
+        begin();
+        SAYS(redis, "[0.1 -2.5e-07 1e+22 0.30000000000000004 3 inf -inf]", "EVAL %s 0 %g %g %g %g %g %g %g", "return ARGV", 0.1,
+             -2.5e-7, 1e22, 0.1 + 0.2, 3.0, HUGE_VAL, -HUGE_VAL);
+        for (unsigned i = 0; i < sizeof all / sizeof *all; i++)
+                CU_ASSERT_EQUAL(strtod(SAY(redis, "ECHO %g", all[i]), NULL), all[i]);
+        begin_comma();
+        char text[8];
+        snprintf(text, sizeof text, "%g", 0.5);
+        CU_ASSERT_STRING_EQUAL(text, "0,5");
+        SAYS(redis, "[0.1 -2.5e-07 1e+22 0.30000000000000004]", "EVAL %s 0 %g %g %g %g", "return ARGV", 0.1, -2.5e-7, 1e22,
+             0.1 + 0.2);
+        setlocale(LC_NUMERIC, "C");
+        unsetenv("LOCPATH");
         end();
 }
 
@@ -468,6 +515,7 @@ main(void)
                 WEIR_TEST(commands_have_replies_of_all_types),
                 WEIR_TEST(with_version_2_there_are_arrays),
                 WEIR_TEST(bytes_are_bytes),
+                WEIR_TEST(a_number_has_as_many_digits_as_it_needs_and_a_point),
                 WEIR_TEST(a_large_value_comes_whole),
                 WEIR_TEST(errors_have_a_status_and_the_text_of_the_server),
                 WEIR_TEST(what_is_made_wrongly_says_so),
