@@ -5,8 +5,9 @@
  *
  *   claimed --> handler --> end of the outer series --> END, repeated while the engine fails --> freed
  *
- * A renewal for all deliveries that run comes every third of the lease.  It moves their deadlines, and fails those outer series
- * whose token is refused.  So a handler is over when its lease is, as far as this process runs.
+ * A renewal for all deliveries that run comes every third of the lease, and soon behind one that has failed.  It moves their
+ * deadlines, and fails those outer series whose token is refused.  So a handler is over when its lease is, as far as this process
+ * runs.
  *
  * Threads: any.  The list and the marks of deliveries are guarded by the lock of the store. */
 #include <errno.h>
@@ -117,10 +118,10 @@ note(weir_durable *store, const struct weir__durable_op *op, const struct weir__
         pthread_mutex_lock(&store->lock);
         if (op->status || !op->is_done)
                 stats->lost++;
+        else if (op->outcome == WEIR__DURABLE_GIVE_BACK || (op->outcome == WEIR__DURABLE_RETRY && op->at == 0))
+                stats->put_back++; /* by a close, or for lack of memory */
         else if (op->outcome == WEIR__DURABLE_RETRY)
                 stats->retried++;
-        else if (op->outcome == WEIR__DURABLE_GIVE_BACK)
-                stats->put_back++;
         else if (op->outcome == WEIR__DURABLE_BURY || *op->problem)
                 stats->dead++;
         else
@@ -161,7 +162,8 @@ tries_again(struct weir__durable_op *op, struct weir__durable_delivery *delivery
         if (!op->status || op->status == -ESHUTDOWN || op->status == -EPIPE)
                 return false;
         pthread_mutex_lock(&store->lock);
-        bool is_worth = weir_now() < delivery->lease_end;
+        weir_nsec until = store->is_closing && store->patience < delivery->lease_end ? store->patience : delivery->lease_end;
+        bool is_worth = weir_now() < until;
         pthread_mutex_unlock(&store->lock);
         return is_worth && submit_later(store, op);
 }
@@ -274,7 +276,7 @@ on_over(weir_series *outer, void *context)
 
 /* -- leases -- */
 
-static void arm_renewal(weir_durable *store);
+static void arm_renewal(weir_durable *store, weir_nsec after);
 
 static void
 renewed(struct weir__durable_op *op, const struct weir__durable_claim *claim)
@@ -305,7 +307,7 @@ on_renewed(struct weir__durable_op *op)
         }
         pthread_mutex_lock(&store->lock);
         store->has_renewal = false;
-        arm_renewal(store);
+        arm_renewal(store, op->status ? AFTER_ERROR : op->lease / 3);
         pthread_mutex_unlock(&store->lock);
         weir__durable_op_free(op);
 }
@@ -345,7 +347,7 @@ on_renewal(weir_task *timer, void *context)
         } else {
                 store->has_renewal = false;
                 if (weir_task_status(timer) == 0)
-                        arm_renewal(store);
+                        arm_renewal(store, AFTER_ERROR);
         }
         pthread_mutex_unlock(&store->lock);
         if (op) {
@@ -362,11 +364,12 @@ unref_store(void *store)
 
 /* The lock is held. */
 static void
-arm_renewal(weir_durable *store)
+arm_renewal(weir_durable *store, weir_nsec after)
 {
         if (store->has_renewal || !store->deliveries)
                 return;
-        weir_task *timer = weir_timer_new(store->config.lease / 3, on_renewal, store);
+        weir_nsec third = store->config.lease / 3;
+        weir_task *timer = weir_timer_new(after < third ? after : third, on_renewal, store);
         store->renewal = weir_timer_id_of(timer);
         if (!timer)
                 return;
@@ -448,7 +451,7 @@ start(struct weir__durable_delivery *delivery)
         if (outer) {
                 pthread_mutex_lock(&store->lock);
                 list(delivery);
-                arm_renewal(store);
+                arm_renewal(store, store->config.lease / 3);
                 pthread_mutex_unlock(&store->lock);
         }
         if (weir_series_start(outer) == 0)

@@ -163,7 +163,7 @@ weir__durable_op_end(struct weir__durable_op *op, int status)
 {
         weir_durable *store = weir__durable_ref(op->store);
 
-        op->status = status;
+        op->status = status == -ENOENT ? -ECONNREFUSED : status; /* the former says of an operation that there is no such timer */
         if (status)
                 weir__durable_op_clear(op);
         op->ended(op);

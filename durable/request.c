@@ -4,6 +4,7 @@
  * the promise, so a cancel ends the task at once, and the operation goes on without it.  The results are read only if the
  * status of the task is the operation's: nobody writes them any more then. */
 #include <errno.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -65,6 +66,7 @@ finish(struct weir__durable_op *op)
                 status = op->is_done ? 0 : -ENOENT;
         if (!status && op->kind == WEIR__DURABLE_GET)
                 status = op->row_count ? 0 : -ENOENT;
+        atomic_store_explicit(&op->is_over, true, memory_order_release);
         weir_promise_end(promise, status);
         weir_promise_unref(promise);
 }
@@ -375,9 +377,9 @@ weir_durable_problem(const weir_task *task)
 {
         const struct weir__durable_op *op = weir_promise_own(task, &operation);
         int status = op ? weir_task_status(task) : 0;
-        bool is_early = status == -ECANCELED || status == -ETIMEDOUT || status == -ESHUTDOWN;
 
         if (!status)
                 return "";
-        return !is_early && op->promise && *op->reason ? op->reason : weir_strerror(status);
+        bool is_engines = atomic_load_explicit(&op->is_over, memory_order_acquire) && op->status == status;
+        return is_engines && *op->reason ? op->reason : weir_strerror(status);
 }

@@ -12,6 +12,7 @@
 #include "durable/store.h"
 
 #define LEASE_LEAST WEIR_MSEC(100)
+#define LOOK_LEAST  WEIR_MSEC(10)
 
 static const struct weir__durable_engine_kind *const engines[] = {
         &weir__durable_sqlite,
@@ -50,7 +51,8 @@ is_valid(const struct weir_durable_config *config)
 {
         return config->size == sizeof *config && config->lease >= 0 && config->look >= 0 && config->retry >= 0 &&
                config->retry_most >= 0 && config->missed >= 0 && config->close >= 0 &&
-               (config->lease == 0 || config->lease >= LEASE_LEAST) && config->running <= 65536;
+               (config->lease == 0 || config->lease >= LEASE_LEAST) && (config->look == 0 || config->look >= LOOK_LEAST) &&
+               config->running <= 65536;
 }
 
 static void
@@ -168,6 +170,7 @@ weir_durable_close(weir_durable *store)
                 return;
         pthread_mutex_lock(&store->lock);
         store->is_closing = true;
+        store->patience = weir__durable_add(weir_now(), store->config.close);
         weir_timer_id alarm = store->alarm;
         bool has_handlers = store->running > 0 || store->is_looking;
         pthread_mutex_unlock(&store->lock);

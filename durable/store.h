@@ -39,6 +39,7 @@ struct weir_durable {
         /* Guarded by `lock`. */
         pthread_mutex_t lock;
         bool is_closing;
+        weir_nsec patience; /* of a close, on the clock of weir_now */
         struct weir__durable_topic *topics; /* they stay until the store is freed */
         size_t topic_count;
         struct weir__durable_delivery *deliveries; /* those that run */

@@ -58,6 +58,7 @@ struct weir__durable_op {
         void *owner;                                  /* the core's */
         weir_nsec sent;                               /* the core's: when it was submitted, on the clock of weir_now */
         int fault;                                    /* the core's: it was made wrongly */
+        _Atomic bool is_over;                         /* the core's: `status` and `reason` are the last ones */
 
         /* Arguments. */
         enum weir__durable_kind kind;
@@ -147,7 +148,7 @@ int weir__durable_op_add_by_ready(struct weir__durable_op *op, const struct weir
 /* Drops the rows, for an operation that is tried again. */
 void weir__durable_op_clear(struct weir__durable_op *op);
 
-/* Ends an operation.  It belongs to the core afterwards. */
+/* Ends an operation.  It belongs to the core afterwards.  -ENOENT, of a file, a host or a database, becomes -ECONNREFUSED. */
 void weir__durable_op_end(struct weir__durable_op *op, int status);
 
 /* Another node has set a timer that may be the earliest one. */

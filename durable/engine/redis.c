@@ -95,6 +95,7 @@ open_engine(const char *url, weir_durable *store)
                 return NULL;
         config.name = "weir-durable";
         config.max_reply = (size_t)1 << 30;
+        config.command_limit = WEIR_SEC(10); /* so that a renewal that got no answer can be repeated within the lease */
         engine->base = (struct weir__durable_engine){&weir__durable_redis, store};
         engine->last = &engine->first;
         pthread_mutex_init(&engine->lock, NULL);
@@ -165,9 +166,7 @@ on_called(weir_task *task, void *context)
         pthread_mutex_lock(&engine->lock);
         engine->calls--;
         pthread_mutex_unlock(&engine->lock);
-        send_waiting(engine);  /* it is under way while the callbacks of this one run */
-        if (status == -ENOENT) /* of a Unix socket; to the core it would say that there is no such timer */
-                status = -ECONNREFUSED;
+        send_waiting(engine); /* it is under way while the callbacks of this one run */
         if (status)
                 end_all(batch->first, status, weir_redis_problem(task));
         else

@@ -49,7 +49,7 @@ struct weir_durable_config {
         size_t size;            /* of this struct when the program was compiled; set by WEIR_DURABLE_CONFIG_DEFAULT */
         const char *node;       /* a name of this node, for people; default: the host and the process */
         weir_nsec lease;        /* how long a delivery is this node's without a renewal, 100 ms or more; default: 30 s */
-        weir_nsec look;         /* the longest time between two looks for due timers; default: 10 s */
+        weir_nsec look;         /* the longest time between two looks for due timers, 10 ms or more; default: 10 s */
         unsigned running;       /* deliveries of this node at one time; default: 256 */
         unsigned attempts;      /* failed attempts until a timer is dead; default: 10 */
         weir_nsec retry;        /* the wait after the first failed attempt; each later one is twice as long; default: 1 s */
@@ -87,9 +87,10 @@ WEIR_API weir_durable *weir_durable_open(const char *url);
 WEIR_API weir_durable *weir_durable_open_with(const struct weir_durable_config *config, const char *url);
 
 /* Closes a store.  No delivery begins any more.  The call waits for the handlers that run, for
- * config.close at most; then their flows are cancelled.  Those that end without success are put back,
- * and other nodes deliver them at once.  Operations that were started go on to their end, and later
- * ones end with -EPIPE.
+ * config.close at most; then their flows are cancelled.  Those that this ends are put back, and other
+ * nodes deliver them at once; one that was at its last attempt is dead.  Ends that the engine does not
+ * take are tried again for config.close at most, and then their leases end.  Operations that were
+ * started go on to their end, and later ones end with -EPIPE.
  *
  * On a worker the call does not wait: all of that happens behind it.  Accepts NULL.
  *
@@ -115,7 +116,8 @@ WEIR_API void weir_durable_close(weir_durable *store);
  *          0; -EINVAL: an empty name or topic, or NULL data with a size; -ENAMETOOLONG; -EMSGSIZE: the
  *            payload is too large;
  *          -EPIPE: the store is closed; -ENOMEM, also for a NULL store;
- *          what the engine reports (weir_durable_problem);
+ *          what the engine reports (weir_durable_problem), and -ECONNREFUSED also for a file, host or
+ *            database that is not there;
  *          -ECANCELED, -ETIMEDOUT or -ESHUTDOWN if its series ended before.
  * Units:   nanoseconds; `wall` since 1970-01-01 00:00:00 UTC, as weir_wall_now.
  * Threads: any. */

@@ -2,6 +2,7 @@
  * timers and schedules.  A suite defines ENGINE_URL(number), which writes the URL of a fresh database to `url`, and
  * includes this.  It may have tests of its own: MORE_TESTS. */
 #include <errno.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -453,6 +454,9 @@ what_is_wrong_is_told(void)
         struct weir_durable_config config = WEIR_DURABLE_CONFIG_DEFAULT;
         config.lease = 1;
         CU_ASSERT(weir_durable_open_with(&config, url) == NULL && errno == EINVAL);
+        config.lease = 0;
+        config.look = 1; /* it would look all the time */
+        CU_ASSERT(weir_durable_open_with(&config, url) == NULL && errno == EINVAL);
         CU_ASSERT(set(store, "", 0, "x") == -EINVAL);
         CU_ASSERT(set(store, large, 0, "x") == -ENAMETOOLONG);
         CU_ASSERT(set(NULL, "a", 0, "x") == -ENOMEM);
@@ -478,6 +482,36 @@ what_is_wrong_is_told(void)
         weir_durable_close(NULL);
         end(store);
 }
+
+#ifdef NOWHERE_URL
+static void
+note_status(weir_task *task, void *status)
+{
+        atomic_store((atomic_int *)status, weir_task_status(task));
+}
+
+/* An engine that is not there is another thing than a timer that is not.  On the real clock: it tries for a while. */
+static void
+no_engine_is_not_no_timer(void)
+{
+        static atomic_int status[6];
+
+        CU_ASSERT_FATAL(weir_init(NULL) == 0);
+        weir_durable *store = weir_durable_open_with(NULL, NOWHERE_URL);
+        CU_ASSERT_PTR_NOT_NULL_FATAL(store);
+        CU_ASSERT(weir_task_start(weir_durable_get_new(store, "a", note_status, &status[0])) == 0);
+        CU_ASSERT(weir_task_start(weir_durable_reset_new(store, "a", 0, note_status, &status[1])) == 0);
+        CU_ASSERT(weir_task_start(weir_durable_extend_new(store, "a", 0, note_status, &status[2])) == 0);
+        CU_ASSERT(weir_task_start(weir_durable_put_back_new(store, "a", note_status, &status[3])) == 0);
+        CU_ASSERT(weir_task_start(weir_durable_forget_new(store, "a", note_status, &status[4])) == 0);
+        CU_ASSERT(weir_task_start(weir_durable_cancel_new(store, "a", note_status, &status[5])) == 0);
+        for (int i = 0; i < 6; i++) {
+                WEIR_TEST_EVENTUALLY(atomic_load(&status[i]) != 0);
+                CU_ASSERT(atomic_load(&status[i]) == -ECONNREFUSED);
+        }
+        end(store);
+}
+#endif
 
 static void
 a_cancel_of_the_task_ends_it_at_once(void)
@@ -830,6 +864,9 @@ main(void)
                 WEIR_TEST(a_reset_begins_the_time_anew),
                 WEIR_TEST(a_list_has_the_order_of_the_names_and_goes_on_behind_one),
                 WEIR_TEST(what_is_wrong_is_told),
+#ifdef NOWHERE_URL
+                WEIR_TEST(no_engine_is_not_no_timer),
+#endif
                 WEIR_TEST(a_cancel_of_the_task_ends_it_at_once),
                 WEIR_TEST(a_clock_that_is_set_forward_makes_timers_due),
                 WEIR_TEST(a_clock_that_is_set_back_makes_timers_late),

@@ -19,14 +19,14 @@
 #include "test/support.h"
 
 static _Atomic unsigned failing; /* a bit for each kind of operation */
-static atomic_int failed;
+static atomic_int failed, fault = -EIO;
 
 static void
 end_badly(weir_task *task, void *op)
 {
         (void)task;
         snprintf(((struct weir__durable_op *)op)->reason, sizeof((struct weir__durable_op *)op)->reason, "the engine is on fire");
-        weir__durable_op_end(op, -EIO);
+        weir__durable_op_end(op, atomic_load(&fault));
 }
 
 static atomic_bool is_quick;
@@ -232,11 +232,43 @@ a_lease_that_is_renewed_late_holds(void)
         set_one(store, WEIR_SEC(100));
         weir_clock_advance(0);
         fail_these(WEIR__DURABLE_RENEW);
-        weir_clock_advance(WEIR_SEC(15)); /* the first renewal has failed */
-        CU_ASSERT(atomic_load(&failed) == 1);
-        atomic_store(&failing, 0);
+        weir_clock_advance(WEIR_SEC(10) + WEIR_MSEC(500));
+        CU_ASSERT(atomic_load(&failed) == 3); /* each 200 ms from the first one on */
+        weir_clock_advance(WEIR_SEC(19));
+        atomic_store(&failing, 0); /* just before the end of the lease */
         weir_clock_advance(WEIR_SEC(100));
         CU_ASSERT(got.count == 1 && got.ended == 1 && got.status == 0 && stats_of(store).acknowledged == 1);
+        end(store);
+}
+
+/* The engine has gone while the last ends are told. */
+static void
+a_close_does_not_wait_longer_than_it_says(void)
+{
+        weir_durable *store = begin();
+        weir_nsec began = weir_now();
+
+        store->config.close = WEIR_SEC(5);
+        fail_these(WEIR__DURABLE_END);
+        set_one(store, 0);
+        weir_clock_advance(WEIR_SEC(1));
+        CU_ASSERT(got.count == 1 && stats_of(store).running == 1);
+        weir_durable_close(store);
+        CU_ASSERT(weir_now() >= began + WEIR_SEC(6) && weir_now() < began + WEIR_SEC(7));
+        CU_ASSERT(weir_shutdown() == 0);
+}
+
+/* A status of the engine that a deadline may have as well. */
+static void
+a_timeout_of_the_engine_has_its_words(void)
+{
+        weir_durable *store = begin();
+
+        atomic_store(&fault, -ETIMEDOUT);
+        fail_these(WEIR__DURABLE_GET);
+        CU_ASSERT(weir_task_run(weir_durable_get_new(store, "a", note_problem, NULL)) == -ETIMEDOUT);
+        CU_ASSERT_STRING_EQUAL(problem, "the engine is on fire");
+        atomic_store(&fault, -EIO);
         end(store);
 }
 
@@ -347,6 +379,8 @@ main(void)
                 WEIR_TEST(a_delivery_whose_end_is_never_told_comes_again),
                 WEIR_TEST(a_handler_ends_with_its_lease_when_that_cannot_be_renewed),
                 WEIR_TEST(a_lease_that_is_renewed_late_holds),
+                WEIR_TEST(a_close_does_not_wait_longer_than_it_says),
+                WEIR_TEST(a_timeout_of_the_engine_has_its_words),
                 WEIR_TEST(an_end_may_be_over_before_its_submit_has_returned),
                 WEIR_TEST(a_delivery_without_memory_is_tried_later),
                 WEIR_TEST(a_handler_beside_one_without_memory_has_an_alarm),

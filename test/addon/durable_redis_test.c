@@ -10,6 +10,7 @@
 static void fresh_database(void);
 
 #define ENGINE_URL(number) ((void)(number), fresh_database())
+#define NOWHERE_URL        "unix:///nonexistent/redis.sock"
 #define MORE_TESTS                                                                                                        \
         WEIR_TEST(bytes_of_all_kinds_are_kept), WEIR_TEST(instants_are_exact), WEIR_TEST(a_long_list_comes_in_pages),     \
                 WEIR_TEST(keys_of_others_are_told), WEIR_TEST(a_full_server_takes_no_more_but_gives),                     \
