@@ -79,7 +79,7 @@ struct weir__poller {
         _Alignas(64) struct weir__ready ready;
         struct weir__sleep_state sleep;
         struct weir__source_slot *slots;
-        uint32_t slot_count, free_slot;
+        uint32_t slot_count, slot_room, free_slot; /* slots that were ever used, and the length of the table */
         uint32_t *numbers; /* of descriptors: 1 + the slot of the source that was registered last for it; 0: none was */
         uint32_t number_count;
         int clock_change_fd;             /* reports clock changes; -1: there was no clock timer yet */

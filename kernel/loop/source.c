@@ -15,6 +15,7 @@
 #include "kernel/loop/poller.h"
 #include "kernel/data/prefetch.h"
 
+#define SLOTS_FIRST    64
 #define NUMBERS_FIRST  64
 #define PREFETCH_BYTES 384 /* bytes from a source on, of a connection for example, that its event will use */
 
@@ -38,19 +39,21 @@ data_of(const struct weir__poller *poller, uint32_t slot)
         return (uint64_t)poller->slots[slot].generation << 32 | slot;
 }
 
+/* There is no free slot: makes one.  The part of the table that is not used yet takes no memory. */
 static int
-grow_slots(struct weir__poller *poller)
+make_slot(struct weir__poller *poller)
 {
-        uint32_t count = poller->slot_count ? poller->slot_count * 2 : 64;
-        struct weir__source_slot *slots = realloc(poller->slots, count * sizeof *slots);
+        if (poller->slot_count == poller->slot_room) {
+                uint32_t room = poller->slot_room ? poller->slot_room * 2 : SLOTS_FIRST;
+                struct weir__source_slot *slots = realloc(poller->slots, room * sizeof *slots);
 
-        if (!slots)
-                return -ENOMEM;
-        for (uint32_t i = poller->slot_count; i < count; i++)
-                slots[i] = (struct weir__source_slot){.next_free = i + 1 < count ? i + 1 : WEIR__SLOT_NONE};
-        poller->free_slot = poller->slot_count;
-        poller->slots = slots;
-        poller->slot_count = count;
+                if (!slots)
+                        return -ENOMEM;
+                poller->slots = slots;
+                poller->slot_room = room;
+        }
+        poller->slots[poller->slot_count] = (struct weir__source_slot){.next_free = WEIR__SLOT_NONE};
+        poller->free_slot = poller->slot_count++;
         return 0;
 }
 
@@ -85,7 +88,7 @@ weir__source_of_number(const struct weir__poller *poller, int fd)
 int
 weir__source_add(struct weir__poller *poller, struct weir__source *source, uint32_t events)
 {
-        int failed = poller->free_slot == WEIR__SLOT_NONE ? grow_slots(poller) : 0;
+        int failed = poller->free_slot == WEIR__SLOT_NONE ? make_slot(poller) : 0;
 
         if (failed)
                 return failed;
@@ -181,7 +184,7 @@ weir__sources_close(struct weir__poller *poller)
         free(poller->slots);
         poller->numbers = NULL;
         poller->slots = NULL;
-        poller->number_count = poller->slot_count = 0;
+        poller->number_count = poller->slot_count = poller->slot_room = 0;
 }
 
 /* Edge-triggered, so neither eventfds nor timerfds have to be read. */

@@ -29,12 +29,13 @@
 #define LINGER_AT_STOP WEIR_SEC(5)
 
 struct weir__served {
-        struct weir_stream stream;          /* first */
+        /* First.  Its own_count: holds, acq_rel.  Its own_flag: it has begun, as the handler was called, or is about to be.  The
+         * series has its hold from then on. */
+        struct weir_stream stream;
+
         struct weir__stream_branch *branch; /* constant; gone when the connection has left */
         struct weir__link link;             /* in the branch's connections or visited; guarded by its lock */
         struct weir_series *series;         /* from the handler to the end; else NULL.  Guarded by the branch's lock */
-        _Atomic uint8_t holds;              /* acq_rel */
-        bool has_begun;                     /* the handler was called, or is about to be: the series has its hold */
         struct weir__peer peer[];           /* one, if the connections of an address are limited */
 };
 
@@ -65,7 +66,7 @@ leave(struct weir__served *served)
 {
         struct weir__stream_branch *branch = served->branch;
 
-        if (atomic_fetch_sub_explicit(&served->holds, 1, memory_order_acq_rel) != 1)
+        if (atomic_fetch_sub_explicit(&served->stream.own_count, 1, memory_order_acq_rel) != 1)
                 return;
         weir__lock(&branch->lock);
         weir__link_remove(&served->link);
@@ -117,7 +118,7 @@ closed(struct weir__transport *transport)
         count(served, WEIR__STREAM_RECEIVED, served->stream.received);
         count(served, WEIR__STREAM_SENT, transport->sent);
         count(served, WEIR__STREAM_HANDSHAKES_FAILED, server_of(served)->base.secure.is_on && !served->stream.is_secured);
-        bool has_begun = served->has_begun;
+        bool has_begun = served->stream.own_flag;
         if (!has_begun) {
                 served->stream.has_holder = false;
                 leave(served);
@@ -195,7 +196,7 @@ begin(struct weir__served *served)
                 weir__stream_fail(&served->stream, -ESHUTDOWN);
                 return;
         }
-        served->has_begun = true;
+        served->stream.own_flag = true;
         served->stream.work.ops = &begin_ops;
         weir__deliver(served->branch->base.poller, &served->stream.work);
 }
@@ -286,7 +287,7 @@ time_is_up(struct weir__transport *transport)
         struct weir__served *served = (struct weir__served *)transport;
         struct weir_stream *stream = &served->stream;
 
-        if (stream->has_holder && !served->has_begun) {
+        if (stream->has_holder && !served->stream.own_flag) {
                 count(served, WEIR__STREAM_LATE_HANDSHAKE, 1);
                 weir__stream_fail(stream, -ETIMEDOUT);
         } else if (stream->has_holder && stream->holder.ops->sets_limit) {
@@ -311,7 +312,7 @@ begin_silence(struct weir__served *served)
 static void
 given_back(struct weir_stream *stream)
 {
-        if (served_of(stream)->has_begun && !weir__transport_is_closed(&stream->transport))
+        if (stream->own_flag && !weir__transport_is_closed(&stream->transport))
                 (void)begin_silence(served_of(stream));
 }
 
@@ -406,7 +407,7 @@ new_connection(struct weir__stream_branch *branch, int fd, const struct weir__pe
         if (!stream)
                 return -ENOMEM;
         served->branch = branch;
-        atomic_init(&served->holds, 2);
+        atomic_init(&served->stream.own_count, 2);
         if (has_peer)
                 served->peer[0] = *peer;
         struct weir__tls **tls = &stream->transport.stream.tls;
@@ -485,7 +486,7 @@ stop(struct weir__served *served, struct weir_series *series)
         struct weir__transport *transport = &served->stream.transport;
 
         (void)series;
-        if (served->stream.has_holder && !served->has_begun)
+        if (served->stream.has_holder && !served->stream.own_flag)
                 return; /* it was accepted: it gets its handler, or the handshake has its time limit */
         if (served->stream.has_holder && served->stream.holder.ops->stop)
                 served->stream.holder.ops->stop(served->stream.holder.self);

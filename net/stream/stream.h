@@ -69,7 +69,9 @@ struct weir_stream {
         bool has_end;     /* the peer has finished its side, and all of that was read */
         bool has_holder;  /* `holder` is set, and no other task of the stream waits */
         bool is_late;     /* the time limit that the holder has set for the transport has passed */
+        bool own_flag;    /* the kind's own: here it costs nothing */
         uint32_t reads;   /* that have been given bytes, or the end */
+        _Atomic uint8_t own_count; /* the kind's own, of any thread */
         uint64_t received; /* bytes, within TLS */
 
         struct weir__work work; /* belongs to the thread that has set the first of the orders, then to the owner */
