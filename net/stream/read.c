@@ -276,6 +276,13 @@ may_have_last_words(const struct weir_stream *stream)
 
 /* -- the task -- */
 
+/* Whether a read may get further now.  Most reads begin while there is nothing. */
+static bool
+has_something(const struct weir_stream *stream)
+{
+        return stream->transport.is_ready || stream->transport.input.size || stream->has_end || stream->failure;
+}
+
 static int
 try(struct weir__io_task *io)
 {
@@ -288,7 +295,7 @@ try(struct weir__io_task *io)
         if (failed)
                 return failed == -EPIPE ? weir__stream_read_failure(stream) : failed;
         bool is_first = weir__list_is_empty(&stream->readers);
-        int status = is_first ? progress(stream, read, 0) : -EAGAIN;
+        int status = is_first && has_something(stream) ? progress(stream, read, 0) : -EAGAIN;
         if (status == -EAGAIN) {
                 weir__list_append(&stream->readers, &read->link);
                 io->is_linked = true;

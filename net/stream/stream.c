@@ -345,21 +345,29 @@ weir__stream_abandon(struct weir_stream *stream)
         weir__stream_drop(stream);
 }
 
+static uint8_t
+poller_of(const struct weir_stream *stream)
+{
+        return atomic_load_explicit(&stream->transport.poller, memory_order_relaxed);
+}
+
 /* Under the lock.  Gives it another poller if it was made before the start, or in an earlier runtime. */
 static void
 place(struct weir_stream *stream)
 {
-        if (stream->transport.poller >= weir__pollers_count())
-                stream->transport.poller = (uint8_t)weir__worker_home_poller();
+        if (poller_of(stream) >= weir__pollers_count())
+                atomic_store_explicit(&stream->transport.poller, (uint8_t)weir__worker_home_poller(), memory_order_relaxed);
 }
 
 void
 weir__stream_start_task(struct weir_task *task, struct weir_stream *stream)
 {
-        weir__lock(&stream->lock);
-        place(stream);
-        task->poller = stream->transport.poller;
-        weir__unlock(&stream->lock);
+        if (__builtin_expect(poller_of(stream) >= weir__pollers_count(), 0)) {
+                weir__lock(&stream->lock);
+                place(stream);
+                weir__unlock(&stream->lock);
+        }
+        task->poller = poller_of(stream);
         weir__io_start(task);
 }
 
@@ -382,7 +390,7 @@ give_order(struct weir_stream *stream, enum order order)
         }
         weir__unlock(&stream->lock);
         if (may && is_first)
-                weir__deliver(weir__poller_at(stream->transport.poller), &stream->work);
+                weir__deliver(weir__poller_at(poller_of(stream)), &stream->work);
         return may;
 }
 

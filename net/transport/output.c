@@ -120,6 +120,23 @@ consume(struct weir__transport *transport, size_t sent)
         }
 }
 
+/* Writes the bytes of the only writer, as send_pieces does. */
+static int
+send_alone(struct weir__transport *transport, struct weir__writer *writer)
+{
+        const struct iovec piece = {writer->data, (size_t)writer->left};
+        ssize_t sent = weir__stream_write(&transport->stream, &piece, 1);
+
+        if (sent < 0)
+                return sent == -EAGAIN ? 0 : (int)sent;
+        transport->sent += (uint64_t)sent;
+        advance(writer, (size_t)sent);
+        if (writer->left)
+                return 0;
+        leave(transport, writer);
+        return 1;
+}
+
 /* Writes the bytes at the front of the queue, once.  Returns 1 when all that were tried are out, 0 when the socket is full;
  * negative: the stream is broken. */
 static int
@@ -183,6 +200,13 @@ send_end(struct weir__transport *transport, struct weir__writer *end)
 
 /* -- the queue -- */
 
+/* Whether it is the only one, and has bytes in one piece. */
+static bool
+is_alone(const struct weir__transport *transport, const struct weir__writer *first)
+{
+        return first->kind == WEIR__WRITER_BYTES && first->left && !weir__list_next(&transport->writers, &first->link);
+}
+
 int
 weir__output_flush(struct weir__transport *transport)
 {
@@ -191,6 +215,7 @@ weir__output_flush(struct weir__transport *transport)
         for (struct weir__writer *first; (first = weir__writer_of(weir__list_first(&transport->writers)));) {
                 int result = first->kind == WEIR__WRITER_END    ? send_end(transport, first)
                              : first->kind >= WEIR__WRITER_FILE ? send_file(transport, first, &budget)
+                             : is_alone(transport, first)       ? send_alone(transport, first)
                                                                 : send_pieces(transport);
 
                 if (result <= 0)

@@ -127,7 +127,7 @@ weir__transport_init(struct weir__transport *transport, const struct weir__trans
         transport->stream.source.ops = &ops->source;
         transport->stream.source.fd = fd;
         transport->requeued.ops = &requeued_ops;
-        transport->poller = (uint8_t)poller;
+        atomic_init(&transport->poller, (uint8_t)poller);
         if (!ops->limit)
                 *(struct weir__limit *)(transport + 1) = (struct weir__limit){.alarm.work.ops = &alarm_ops,
                                                                               .expires_at = WEIR_FOREVER};

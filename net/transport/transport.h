@@ -20,6 +20,7 @@
 #ifndef WEIR_NET_TRANSPORT_H
 #define WEIR_NET_TRANSPORT_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -92,7 +93,7 @@ struct weir__transport {
         uint64_t sent;              /* bytes that were written; the owner may set it to 0 */
 
         uint8_t phase;       /* enum weir__transport_phase */
-        uint8_t poller;      /* constant */
+        _Atomic uint8_t poller; /* relaxed.  Constant once it is open */
         uint8_t budget_used; /* reads since other work had its turn; a large one counts as several: turns.c */
         bool is_alarm_set;   /* of the limit; or its work is on its way */
         bool is_requeued;    /* `requeued` is on its way, or waits for a turn of the owner's */
@@ -110,7 +111,7 @@ weir__transport_ops_of(const struct weir__transport *transport)
 static inline struct weir__poller *
 weir__transport_poller(const struct weir__transport *transport)
 {
-        return weir__poller_at(transport->poller);
+        return weir__poller_at(atomic_load_explicit(&transport->poller, memory_order_relaxed));
 }
 
 static inline bool
