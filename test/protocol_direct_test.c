@@ -114,7 +114,6 @@ what_the_owner_asks_keeps_its_order(void)
         end();
 }
 
-
 /* Without a function that reads what comes, the reply is copied. */
 static void
 a_direct_request_needs_no_frame_function(void)
