@@ -304,6 +304,13 @@ thin_out(struct blocks *blocks, size_t each, bool in_any_order)
         free(gone.at);
 }
 
+static void
+tend_to_all(void)
+{
+        while (weir__slabs_tend(WEIR_FOREVER))
+                continue;
+}
+
 /* One block in many slabs stays.  So their arenas stay, but the pages of the slabs between go back. */
 static void
 pages_between_blocks_that_stay_return(void)
@@ -314,9 +321,35 @@ pages_between_blocks_that_stay_return(void)
         unsigned before = atomic_load(&given_back);
         thin_out(&blocks, 16, true);
         slab_check();
+        CU_ASSERT_EQUAL(atomic_load(&given_back), before); /* it waits for a second */
+        CU_ASSERT(weir__slabs_tend(0) > 0);
+        CU_ASSERT_EQUAL(atomic_load(&given_back), before);
+        tend_to_all();
+        slab_check();
         size_t gone = (atomic_load(&given_back) - before) * SLAB, stays = atomic_load(&mapped) - gone;
         CU_ASSERT(atomic_load(&mapped) >= 23 * ARENA);
-        CU_ASSERT(stays < 7 * ARENA); /* one slab in 16 holds a block, each arena keeps about as many, and some arenas wait */
+        CU_ASSERT(stays < 7 * ARENA); /* one slab in 16 holds a block, each arena keeps about as many */
+        end(&blocks);
+}
+
+/* An idle poller sets an alarm for it. */
+static void
+memory_goes_back_when_nobody_has_used_it_for_a_second(void)
+{
+        struct blocks blocks = {0};
+
+        take_arenas(&blocks, 8, 24);
+        unsigned before = atomic_load(&given_back);
+        thin_out(&blocks, 16, true);
+        CU_ASSERT(weir__slabs_are_wasteful);
+        CU_ASSERT_EQUAL(weir_init(NULL), 0);
+        CU_ASSERT_EQUAL(weir_task_run(weir_empty_new(NULL, NULL)), 0);
+        for (int i = 0; i < 6000 && weir__slabs_are_wasteful; i++)
+                usleep(10000);
+        CU_ASSERT_FALSE(weir__slabs_are_wasteful);
+        CU_ASSERT((atomic_load(&given_back) - before) * SLAB > 16 * ARENA);
+        CU_ASSERT_EQUAL(weir_shutdown(), 0);
+        slab_check();
         end(&blocks);
 }
 
@@ -364,7 +397,9 @@ huge_page_is_split_when_most_of_it_is_unused(void)
         give(&blocks, blocks.count / 32, true);
         CU_ASSERT_EQUAL(atomic_load(&made_small), 0);
         thin_out(&blocks, 16, true);
-        CU_ASSERT(atomic_load(&made_small) >= 5); /* others wait */
+        CU_ASSERT_EQUAL(atomic_load(&made_small), 0);
+        tend_to_all();
+        CU_ASSERT(atomic_load(&made_small) >= 7);
         size_t before = atomic_load(&mapped);
         while (blocks.count < full)
                 CU_ASSERT_FATAL(take(&blocks, 8));
@@ -641,6 +676,7 @@ main(void)
                 WEIR_TEST(all_memory_returns_whatever_the_order_but_for_one_arena),
                 WEIR_TEST(arena_is_kept_against_going_to_and_fro),
                 WEIR_TEST(few_slabs_keep_their_pages_when_they_are_unused),
+                WEIR_TEST(memory_goes_back_when_nobody_has_used_it_for_a_second),
                 WEIR_TEST(pages_between_blocks_that_stay_return),
                 WEIR_TEST(pages_of_arenas_that_wait_return_with_the_shutdown),
                 WEIR_TEST(only_the_first_arena_has_small_pages),

@@ -4,6 +4,7 @@
 #include <stdint.h>
 #include <unistd.h>
 
+#include <weir/fiber.h>
 #include <weir/weir.h>
 
 #include "cost.h"
@@ -35,6 +36,48 @@ start_task(size_t index)
 {
         (void)index;
         weir_task_start(weir_empty_new(cost_on_end, NULL));
+}
+
+static int
+do_nothing(void *context)
+{
+        (void)context;
+        return 0;
+}
+
+static int
+yield(void *context)
+{
+        (void)context;
+        return weir_fiber_yield();
+}
+
+static int
+sleep_some(void *context)
+{
+        (void)context;
+        return weir_fiber_sleep(WEIR_USEC(1));
+}
+
+static void
+start_fiber(size_t index)
+{
+        (void)index;
+        weir_task_start(weir_fiber_new(do_nothing, cost_on_end, NULL));
+}
+
+static void
+start_fiber_that_yields(size_t index)
+{
+        (void)index;
+        weir_task_start(weir_fiber_new(yield, cost_on_end, NULL));
+}
+
+static void
+start_fiber_that_sleeps(size_t index)
+{
+        (void)index;
+        weir_task_start(weir_fiber_new(sleep_some, cost_on_end, NULL));
 }
 
 static void
@@ -252,6 +295,9 @@ write_metrics(size_t index)
 
 const struct cost_case cost_flow_cases[] = {
         {.name = "empty task", .count = 4000, .slice = 200, .operation = start_task},
+        {.name = "fiber", .count = 4000, .slice = 200, .operation = start_fiber},
+        {.name = "fiber that yields", .count = 4000, .slice = 200, .operation = start_fiber_that_yields},
+        {.name = "fiber that sleeps", .count = 4000, .slice = 200, .operation = start_fiber_that_sleeps},
         {.name = "series of one task, built and run", .count = 2000, .slice = 100, .operation = start_series_of_one},
         {.name = "step of a series", .count = 40, .slice = 1, .parts = STEPS, .operation = start_series},
         {.name = "named series, started and cancelled, 1 a callback", .count = 2000, .slice = 1, .operation = start_named_series},

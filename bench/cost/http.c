@@ -11,6 +11,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <weir/fiber.h>
 #include <weir/weir.h>
 
 #include "cost.h"
@@ -20,7 +21,7 @@
 
 /* How a request is made and answered. */
 struct manner {
-        bool is_delayed, is_routed, is_secure, has_body, closes;
+        bool is_delayed, is_routed, is_secure, has_body, closes, is_fiber;
 };
 
 static struct {
@@ -49,6 +50,20 @@ answer_late(weir_task *exchange, void *context)
 {
         answer(exchange, context);
         weir_series_push(weir_series_of(exchange), weir_timer_new(WEIR_SEC(1), NULL, NULL));
+}
+
+static int
+answer_in_fiber(void *exchange)
+{
+        answer(exchange, NULL);
+        return 0;
+}
+
+static void
+begin_fiber(weir_task *exchange, void *context)
+{
+        (void)context;
+        weir_fiber_begin(exchange, answer_in_fiber, exchange);
 }
 
 static weir_http_router *
@@ -94,8 +109,9 @@ serve(const struct manner *manner)
         if (manner->is_secure) {
                 http.server = cost_http_serve_secure(answer);
         } else {
-                http.server = manner->is_routed ? weir_http_server_new(&config, weir_http_router_handle, make_router())
-                                                : weir_http_server_new(&config, manner->is_delayed ? answer_late : answer, NULL);
+                http.server = manner->is_routed  ? weir_http_server_new(&config, weir_http_router_handle, make_router())
+                              : manner->is_fiber ? weir_http_server_new(&config, begin_fiber, NULL)
+                                                 : weir_http_server_new(&config, manner->is_delayed ? answer_late : answer, NULL);
                 failed = weir_http_server_start(http.server, "127.0.0.1:0");
         }
         cost_must(failed == 0, "server");
@@ -208,7 +224,7 @@ prepare(const struct cost_case *self)
 }
 
 static const struct manner plain, delayed = {.is_delayed = true}, routed = {.is_routed = true}, secure = {.is_secure = true},
-                                  posted = {.has_body = true}, closed = {.closes = true};
+                                  posted = {.has_body = true}, closed = {.closes = true}, in_fiber = {.is_fiber = true};
 
 void
 cost_http_serve(bool is_delayed)
@@ -223,6 +239,7 @@ cost_http_serve(bool is_delayed)
 
 const struct cost_case cost_http_cases[] = {
         CASE("request, answered", plain),
+        CASE("request, answered by a fiber", in_fiber),
         CASE("request, answered a second later", delayed),
         CASE("request, answered through a router of 100 patterns", routed),
         CASE("request with a body of 1 KiB, answered", posted),

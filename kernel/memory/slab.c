@@ -17,9 +17,10 @@
  *
  * Giving back.  An arena is unmapped when its last slab becomes unused.  One such arena is kept, so a program at the edge of an
  * arena does not map it again and again.  An arena is wasteful when more than half of its pages are those of unused slabs.  It
- * loses these pages, but not at once: WAITING_MOST wasteful arenas wait, and the one that came first makes room for the next.
- * Blocks are often freed in about the order in which they were made.  Then an arena that waits is soon unmapped as a whole, which
- * is cheaper.
+ * loses these pages when it has waited for DECAY (kernel/sched/tender.c).  WAITING_MOST of them may wait, and the one that came
+ * first makes room for the next.  Blocks are often freed in about the order in which they were made.  Then an arena that waits is
+ * soon unmapped as a whole, which is cheaper.  And a load that comes and goes within that time pays for no page twice.  The
+ * virtual clock does not say how long memory is not used: there WAITING_FEW may wait.
  *
  * Huge pages.  The first arena has small pages and a quarter of the slabs, so a small program has no page that it does not
  * need.  All further ones are huge pages where the system gives these on request: touching 2 MiB for the first time takes 0.2 ms
@@ -33,6 +34,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include "kernel/base/clock.h"
 #include "kernel/base/list.h"
 #include "kernel/base/lock.h"
 #include "kernel/base/panic.h"
@@ -43,7 +45,9 @@
 #define ARENA_SLABS  (ARENA_SIZE / SLAB_SIZE - HEAD_SLABS)
 #define SMALL_SLABS  (ARENA_SLABS / 4) /* of an arena with small pages */
 #define FEW_WASTED   16                /* slabs: an arena may waste as many whatever it uses */
-#define WAITING_MOST 2                 /* wasteful arenas */
+#define WAITING_MOST 32                /* wasteful arenas */
+#define WAITING_FEW  2
+#define DECAY        WEIR_SEC(1)
 #define CHAIN        64 /* blocks: a chain that is put together from free ones ends with the slab that reaches it */
 #define SLICE        64 /* blocks that are given back under one hold of the lock */
 
@@ -61,7 +65,8 @@ struct arena {
         struct weir__link every;   /* among all */
         struct weir__link link;    /* among those with unused slabs, or those to be unmapped */
         struct weir__link waiting; /* among those that wait */
-        unsigned used;             /* slabs */
+        weir_nsec waits_until;
+        unsigned used; /* slabs */
         unsigned wasted_count;
         struct weir__list wasted; /* unused slabs that were cut since their pages were last given back */
         struct weir__list blank;  /* the other unused slabs */
@@ -86,6 +91,8 @@ static struct {
         size_t out; /* blocks */
         struct weir__list partial[WEIR__BLOCK_CLASSES];
 } all = {.lock = WEIR__LOCK_INITIALIZER(WEIR__RANK_LEAF)};
+
+_Atomic bool weir__slabs_are_wasteful;
 
 /* What is given back after the lock was released. */
 struct garbage {
@@ -249,6 +256,27 @@ is_wasteful(const struct arena *arena, bool should_keep)
         return arena->wasted_count > (should_keep ? FEW_WASTED + arena->used : 0);
 }
 
+static struct arena *
+first_waiting(void)
+{
+        struct weir__link *link = weir__list_first(&all.waiting);
+
+        return link ? weir__container_of(link, struct arena, waiting) : NULL;
+}
+
+/* It does not wait any more, and loses the pages of its unused slabs, if these are still too many. */
+static void
+take_wasted(struct arena *arena, struct garbage *garbage)
+{
+        end_wait(arena);
+        if (!is_wasteful(arena, garbage->should_keep))
+                return;
+        garbage->wasteful = arena;
+        weir__list_concat(&garbage->slabs, &arena->wasted);
+        use(arena, arena->wasted_count);
+        arena->wasted_count = 0;
+}
+
 /* Lets a wasteful arena wait, and takes the pages of the one that has waited longest. */
 static void
 let_wait(struct arena *arena, struct garbage *garbage)
@@ -256,18 +284,14 @@ let_wait(struct arena *arena, struct garbage *garbage)
         if (garbage->wasteful || (garbage->should_keep && is_waiting(arena)))
                 return;
         if (garbage->should_keep) {
+                arena->waits_until = weir__clock_monotonic() + DECAY;
+                atomic_store_explicit(&weir__slabs_are_wasteful, true, memory_order_relaxed);
                 weir__list_append(&all.waiting, &arena->waiting);
-                if (++all.waiting_count <= WAITING_MOST)
+                if (++all.waiting_count <= (weir__clock_is_virtual() ? WAITING_FEW : WAITING_MOST))
                         return;
-                arena = weir__container_of(weir__list_first(&all.waiting), struct arena, waiting);
+                arena = first_waiting();
         }
-        end_wait(arena);
-        if (is_wasteful(arena, garbage->should_keep)) {
-                garbage->wasteful = arena;
-                weir__list_concat(&garbage->slabs, &arena->wasted);
-                use(arena, arena->wasted_count);
-                arena->wasted_count = 0;
-        }
+        take_wasted(arena, garbage);
 }
 
 static void
@@ -442,10 +466,27 @@ weir__slabs_give(struct weir__block *chain, bool should_keep)
                 chain = give_slice(chain, should_keep);
 }
 
+weir_nsec
+weir__slabs_tend(weir_nsec now)
+{
+        struct garbage garbage = {.should_keep = true};
+
+        weir__lock(&all.lock);
+        struct arena *arena = first_waiting();
+        if (arena && arena->waits_until <= now)
+                take_wasted(arena, &garbage);
+        arena = first_waiting();
+        weir_nsec next = arena ? arena->waits_until : 0;
+        atomic_store_explicit(&weir__slabs_are_wasteful, arena != NULL, memory_order_relaxed);
+        weir__unlock(&all.lock);
+        give_back(&garbage);
+        return next;
+}
+
 void
 weir__slabs_trim(void)
 {
-        struct weir__link *waiting;
+        struct arena *waiting;
 
         do {
                 struct garbage garbage = {.should_keep = false};
@@ -454,9 +495,9 @@ weir__slabs_trim(void)
                 if (all.kept)
                         drop_arena(all.kept, &garbage);
                 all.kept = NULL;
-                waiting = weir__list_first(&all.waiting);
+                waiting = first_waiting();
                 if (waiting)
-                        let_wait(weir__container_of(waiting, struct arena, waiting), &garbage);
+                        let_wait(waiting, &garbage);
                 weir__unlock(&all.lock);
                 give_back(&garbage);
         } while (waiting);

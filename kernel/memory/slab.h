@@ -4,8 +4,11 @@
 #ifndef WEIR_KERNEL_SLAB_H
 #define WEIR_KERNEL_SLAB_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
+
+#include <weir/time.h>
 
 #define WEIR__BLOCK_CLASSES 56  /* blocks of 24, 32, ... 464 bytes */
 #define WEIR__BLOCK_MAX     464 /* bytes */
@@ -33,6 +36,12 @@ struct weir__block *weir__slabs_take(size_t size_class);
 
 /* Gives blocks back, of any classes.  `should_keep`: a little memory may stay for the next ones. */
 void weir__slabs_give(struct weir__block *chain, bool should_keep);
+
+/* Memory is kept that goes back when it was not used for a second, if somebody calls weir__slabs_tend then.  Relaxed. */
+extern _Atomic bool weir__slabs_are_wasteful;
+
+/* Gives back some of it, if that is due.  Returns the time, of the monotonic clock, for the next call; 0: nothing waits. */
+weir_nsec weir__slabs_tend(weir_nsec now);
 
 /* Unmaps the memory that was kept and has no block in use. */
 void weir__slabs_trim(void);

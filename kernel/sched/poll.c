@@ -14,6 +14,7 @@
 #include "kernel/base/clock.h"
 #include "kernel/observe/trace.h"
 #include "kernel/sched/share.h"
+#include "kernel/sched/tender.h"
 #include "kernel/sched/watchdog.h"
 
 #define UNSEEN_MOST 32 /* work items that run between two looks at the descriptors, besides a batch */
@@ -46,6 +47,7 @@ fall_asleep(struct weir__poller *poller, weir_nsec now)
 {
         if (has_work(poller))
                 return WEIR__SLEEP_NONE;
+        weir__tender_before_sleep(poller);
         if (weir__sleep_is_timed(&poller->sleep))
                 return fall_asleep_timed(poller, now);
         if (!weir__inbox_mark_sleeping(&poller->inbox) || weir__share_depth() > 0)
