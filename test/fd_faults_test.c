@@ -17,6 +17,7 @@
 
 static _Atomic int control_fault; /* of the next call of epoll_ctl that counts; 0: none */
 static _Atomic int faulty_operation;
+static _Atomic unsigned controls; /* calls of epoll_ctl so far */
 static _Atomic bool is_memory_short;
 
 int __real_epoll_ctl(int epoll, int operation, int fd, struct epoll_event *event);
@@ -27,6 +28,7 @@ void *__wrap_weir__alloc(size_t size);
 int
 __wrap_epoll_ctl(int epoll, int operation, int fd, struct epoll_event *event)
 {
+        controls++;
         int error = operation == faulty_operation ? atomic_exchange(&control_fault, 0) : 0;
 
         if (!error)
@@ -104,6 +106,133 @@ fill(int fd)
 
         while (write(fd, zeros, sizeof zeros) > 0) {
         }
+}
+
+/* -- a watch that goes on -- */
+
+static void
+take_byte(weir_task *readable, void *context)
+{
+        char byte;
+
+        CU_ASSERT_EQUAL(read(ends[0], &byte, 1), 1);
+        weir_test_done(readable, context);
+}
+
+/* Waits for a byte, which comes behind the start or is there already.  Returns how often epoll was asked. */
+static unsigned
+asked_for_a_byte(weir_fd *fd, bool is_there)
+{
+        static struct weir_test_record record;
+        unsigned before = controls;
+
+        record = (struct weir_test_record){0};
+        CU_ASSERT_EQUAL(weir_task_start(weir_test_recorded(weir_fd_readable_new(fd, take_byte, &record))), 0);
+        if (!is_there) {
+                weir_test_pass(0);
+                CU_ASSERT_EQUAL(record.calls, 0);
+                put();
+        }
+        weir_test_pass(0);
+        WEIR_TEST_CALLED(&record, 0);
+        return controls - before;
+}
+
+static void
+epoll_is_asked_once_for_one_that_is_kept(void)
+{
+        begin();
+        weir_fd *fd = weir_fd_new(ends[0]);
+        CU_ASSERT_EQUAL(weir_fd_keep(NULL), -EBADF);
+        CU_ASSERT_EQUAL(weir_fd_keep(fd), 0);
+        CU_ASSERT_EQUAL(asked_for_a_byte(fd, false), 1);
+        CU_ASSERT_EQUAL(weir_fd_keep(fd), -EBUSY);
+        for (int i = 0; i < 5; i++)
+                CU_ASSERT_EQUAL(asked_for_a_byte(fd, false), 0);
+        weir_fd_forget(fd);
+        end();
+}
+
+/* Else a poller would not sleep any more. */
+static void
+a_watch_ends_when_something_comes_and_no_task_waits(void)
+{
+        begin();
+        weir_fd *fd = weir_fd_new(ends[0]);
+        weir_fd_keep(fd);
+        asked_for_a_byte(fd, false);
+        unsigned before = controls;
+        for (int i = 0; i < 4; i++) {
+                put();
+                weir_test_pass(0);
+                CU_ASSERT_EQUAL(controls, before + 1);
+        }
+        for (int i = 0; i < 4; i++) /* what one leaves behind the next one finds */
+                (void)asked_for_a_byte(fd, true);
+        (void)asked_for_a_byte(fd, false);
+        CU_ASSERT_EQUAL(asked_for_a_byte(fd, false), 0);
+        weir_fd_forget(fd);
+        end();
+}
+
+static void
+one_that_is_kept_has_room_and_ends_as_others(void)
+{
+        struct weir_test_record readable = {0}, writable = {0}, cancelled = {0}, late = {0};
+
+        begin();
+        weir_fd *fd = weir_fd_new(ends[0]);
+        weir_fd_keep(fd);
+        asked_for_a_byte(fd, false);
+        weir_series *series = weir_series_ref(weir_series_new(NULL, NULL));
+        weir_series_push(series, weir_test_recorded(weir_fd_readable_new(fd, weir_test_done, &cancelled)));
+        weir_series_start(series);
+        weir_test_pass(0);
+        weir_series_cancel(series);
+        weir_test_pass(0);
+        weir_series_unref(series);
+        WEIR_TEST_CALLED(&cancelled, -ECANCELED);
+        start_readable(fd, &readable);
+        start_writable(fd, &writable);
+        weir_test_pass(0);
+        WEIR_TEST_CALLED(&writable, 0);
+        CU_ASSERT_EQUAL(readable.calls, 0);
+        put();
+        weir_test_pass(0);
+        WEIR_TEST_CALLED(&readable, 0);
+        (void)asked_for_a_byte(fd, true);
+        (void)asked_for_a_byte(fd, false);
+        CU_ASSERT_EQUAL(asked_for_a_byte(fd, false), 0);
+        weir_task *made = weir_test_recorded(weir_fd_readable_new(fd, weir_test_done, &late));
+        weir_fd_forget(fd);
+        weir_task_start(made);
+        weir_test_pass(0);
+        WEIR_TEST_CALLED(&late, -EBADF);
+        end();
+}
+
+/* The peer has closed its end: a wait reports that each time, and nobody is woken for it without one. */
+static void
+one_that_is_kept_reports_the_end(void)
+{
+        begin();
+        weir_fd *fd = weir_fd_new(ends[0]);
+        weir_fd_keep(fd);
+        asked_for_a_byte(fd, false);
+        shutdown(ends[1], SHUT_RDWR);
+        for (int i = 0; i < 3; i++) {
+                struct weir_test_record record = {0};
+
+                start_readable(fd, &record);
+                weir_test_pass(0);
+                WEIR_TEST_CALLED(&record, 0);
+        }
+        weir_test_pass(0);
+        unsigned before = controls;
+        weir_test_pass(WEIR_SEC(1));
+        CU_ASSERT_EQUAL(controls, before);
+        weir_fd_forget(fd);
+        end();
 }
 
 /* -- calls that fail -- */
@@ -553,6 +682,10 @@ int
 main(void)
 {
         static const struct weir_test tests[] = {
+                WEIR_TEST(epoll_is_asked_once_for_one_that_is_kept),
+                WEIR_TEST(a_watch_ends_when_something_comes_and_no_task_waits),
+                WEIR_TEST(one_that_is_kept_has_room_and_ends_as_others),
+                WEIR_TEST(one_that_is_kept_reports_the_end),
                 WEIR_TEST(a_wait_that_epoll_refuses_says_so_and_the_next_one_works),
                 WEIR_TEST(a_descriptor_that_epoll_does_not_let_go_is_watched_anew),
                 WEIR_TEST(a_task_that_cannot_be_waited_for_any_more_ends),

@@ -26,6 +26,7 @@ a_socket_is_waited_for(void)
 
         CU_ASSERT_FATAL(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, ends) == 0);
         weir_fd *fd = weir_fd_new(ends[0]);
+        weir_fd_keep(fd); /* it will be forgotten before it is closed */
         weir_task_start(weir_fd_readable_new(fd, note_status, &seen));
         weir_task_start(weir_fd_writable_new(fd, note_status, &room));
         weir_task_start(weir_fd_urgent_new(fd, note_status, &urgent));

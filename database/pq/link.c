@@ -86,7 +86,9 @@ weir__pq_link_watch(struct weir__pq_link *link)
         if (link->watched < 0)
                 return -errno;
         link->fd = weir_fd_new(link->watched);
-        return link->fd ? 0 : -errno;
+        if (!link->fd)
+                return -errno;
+        return weir_fd_keep(link->fd);
 }
 
 void

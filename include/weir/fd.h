@@ -53,6 +53,16 @@ WEIR_API weir_fd *weir_fd_new(int fd);
  * Threads: any, also inside callbacks of its tasks.  Never blocks. */
 WEIR_API void weir_fd_forget(weir_fd *fd);
 
+/* Has the system go on watching between two waits to read.  It saves a system call for each wait of a
+ * program that waits, reads what there is and waits again, as a client of a server does.  The program
+ * promises to call weir_fd_forget before it closes the descriptor: no wait finds out any more whether
+ * the number belongs to another file by now.  If something comes while no task waits, the system
+ * stops watching until the next wait.
+ *
+ * Result:  0; -EBADF for NULL; -EBUSY: a task was started already.
+ * Threads: any. */
+WEIR_API int weir_fd_keep(weir_fd *fd);
+
 /* Makes a task that ends when the descriptor has something to read, or when a read would report the
  * end or an error.
  *

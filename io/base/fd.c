@@ -4,7 +4,10 @@
  * Locks:   the descriptor's, a leaf, for what a thread that forgets it must know at once: whether epoll watches it, and where.
  *
  * Each wait asks epoll anew, once (EPOLLONESHOT): epoll looks whether the descriptor is ready at that time, so it does not matter
- * what the program has read or left.  The same call finds out that the number belongs to another file now. */
+ * what the program has read or left.  The same call finds out that the number belongs to another file now.
+ *
+ * One that is kept is watched level-triggered while tasks wait to read it and nothing else.  That goes on when they have ended.
+ * An event that no task waits for ends it. */
 #include "io/base/fd.h"
 
 #include <errno.h>
@@ -20,6 +23,7 @@
 #include "kernel/worker/deliver.h"
 
 #define TROUBLE (EPOLLERR | EPOLLHUP) /* both a read and a write would report it */
+#define READING (EPOLLIN | EPOLLRDHUP)
 
 enum order { ORDER_FORGET = 1, ORDER_WAKE = 2 };
 
@@ -113,6 +117,7 @@ unregister(struct weir_fd *fd)
                 return false;
         fd->is_registered = false;
         fd->armed = 0;
+        fd->is_lasting = false;
         weir__source_remove(poller_of(fd), &fd->source);
         return true;
 }
@@ -146,10 +151,12 @@ arm(struct weir_fd *fd, uint32_t events)
 
         if (is_over(fd))
                 return -EBADF;
+        bool is_lasting = fd->is_kept && events == READING;
+        uint32_t flags = events | (is_lasting ? WEIR__EVENT_LEVEL : EPOLLONESHOT);
         if (fd->is_registered)
-                failed = weir__source_rearm(poller_of(fd), &fd->source, events | EPOLLONESHOT);
+                failed = weir__source_rearm(poller_of(fd), &fd->source, flags);
         else
-                failed = weir__source_add(poller_of(fd), &fd->source, events | EPOLLONESHOT);
+                failed = weir__source_add(poller_of(fd), &fd->source, flags);
         if (failed == -ENOENT || (failed == -EBADF && fd->is_registered)) {
                 set_over(fd);
                 return -ESTALE;
@@ -157,6 +164,7 @@ arm(struct weir_fd *fd, uint32_t events)
         if (failed)
                 return failed;
         fd->armed = events;
+        fd->is_lasting = is_lasting;
         if (!fd->is_registered)
                 ref(fd);
         fd->is_registered = true;
@@ -246,6 +254,18 @@ check(struct weir_fd *fd)
         return ask_again(fd, fd->armed);
 }
 
+/* Nobody waits for what epoll goes on to report. */
+static void
+stop_watching(struct weir_fd *fd)
+{
+        weir__lock(&fd->lock);
+        if (!is_over(fd))
+                (void)weir__source_rearm(poller_of(fd), &fd->source, EPOLLONESHOT);
+        weir__unlock(&fd->lock);
+        fd->armed = 0;
+        fd->is_lasting = false;
+}
+
 static int
 try(struct weir__io_task *io)
 {
@@ -255,7 +275,8 @@ try(struct weir__io_task *io)
 
         if (weir__phase_is_stopping())
                 return -ESHUTDOWN;
-        int failed = ask(fd, fd->armed | task->events);
+        bool is_watched = fd->is_lasting && task->events == READING && !is_over(fd);
+        int failed = is_watched ? 0 : ask(fd, fd->armed | task->events);
         if (failed)
                 return failed;
         weir__list_append(&fd->waits, &task->link);
@@ -286,7 +307,12 @@ ready(struct weir__source *source, uint32_t events)
         }
         if (is_over(fd)) /* an order to end the tasks is on its way */
                 return;
-        fd->armed = 0;
+        if (fd->is_lasting && weir__list_is_empty(&fd->waits)) {
+                stop_watching(fd);
+                return;
+        }
+        if (!fd->is_lasting)
+                fd->armed = 0;
         uint32_t left = end_some(fd, events & TROUBLE ? UINT32_MAX : events, 0);
         if (left)
                 (void)ask_again(fd, left);
@@ -506,10 +532,24 @@ new_task(weir_fd *fd, uint32_t events, weir_task_fn *done, void *context)
         return &task->io.task;
 }
 
+int
+weir_fd_keep(weir_fd *fd)
+{
+        if (!fd)
+                return -EBADF;
+        weir__references_expect(fd, &fd->references, "weir_fd_keep");
+        weir__lock(&fd->lock);
+        int failed = atomic_load_explicit(&fd->is_used, memory_order_relaxed) ? -EBUSY : 0;
+        if (!failed)
+                fd->is_kept = true;
+        weir__unlock(&fd->lock);
+        return failed;
+}
+
 weir_task *
 weir_fd_readable_new(weir_fd *fd, weir_task_fn *done, void *context)
 {
-        return new_task(fd, EPOLLIN | EPOLLRDHUP, done, context);
+        return new_task(fd, READING, done, context);
 }
 
 weir_task *

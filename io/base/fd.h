@@ -25,13 +25,15 @@ struct weir_fd {
         _Atomic bool is_used; /* a task was started; any thread, relaxed */
 
         /* Guarded by lock. */
+        bool is_kept;       /* weir_fd_keep; constant from the first task on */
         bool is_registered; /* written by the owner of the poller */
         uint8_t orders;     /* bits of enum order that `work` has not carried out */
 
         struct weir__work work; /* belongs to the thread that has set the first of the orders, then to the owner */
 
         /* Owner of the poller only. */
-        uint32_t armed;           /* the events for which epoll was asked last; each answer takes them back */
+        uint32_t armed;           /* the events for which epoll was asked last; each answer takes them back if not is_lasting */
+        bool is_lasting;          /* epoll goes on to report them: to read, of one that is kept */
         struct weir__list waits;  /* tasks */
         struct weir__link waited; /* in the list of its poller, while a task waits: fd_closed.c */
 };

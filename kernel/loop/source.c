@@ -22,7 +22,8 @@
 static int
 control(const struct weir__poller *poller, int operation, int fd, uint32_t events, uint64_t data)
 {
-        struct epoll_event event = {.events = events | EPOLLET, .data.u64 = data};
+        bool is_level = events & WEIR__EVENT_LEVEL;
+        struct epoll_event event = {.events = is_level ? events ^ WEIR__EVENT_LEVEL : events | EPOLLET, .data.u64 = data};
 
         return epoll_ctl(poller->epoll_fd, operation, fd, &event) < 0 ? -errno : 0;
 }

@@ -12,17 +12,20 @@
  * number.  It happens to descriptors of the program only. */
 #define WEIR__EVENT_DISPLACED (UINT32_C(1) << 26)
 
+/* No event of epoll: among those that it is asked for, it says that they are level-triggered. */
+#define WEIR__EVENT_LEVEL (UINT32_C(1) << 25)
+
 struct weir__poller;
 struct weir__source;
 
 /* The callbacks of a source.  The owner of the poller calls them from its loop, with no lock held. */
 struct weir__source_ops {
-        void (*ready)(struct weir__source *source, uint32_t events); /* epoll's, edge-triggered, or DISPLACED */
+        void (*ready)(struct weir__source *source, uint32_t events); /* epoll's, or DISPLACED */
         void (*shutdown)(struct weir__source *source);               /* the runtime is ending: finish, then remove the source */
         void (*destroy)(struct weir__source *source);                /* it has ended: remove the source now */
 };
 
-/* A descriptor registered with a poller, edge-triggered, once.  Owner only. */
+/* A descriptor registered with a poller, once.  Owner only. */
 struct weir__source {
         const struct weir__source_ops *ops;
         int fd;
@@ -37,11 +40,11 @@ struct weir__source_slot {
         uint32_t next_free;
 };
 
-/* Registers a descriptor with epoll, edge-triggered, with that data.  Result: 0 or a negative errno.  The owner, or any thread
- * while the runtime is up. */
+/* Registers a descriptor with epoll, edge-triggered or WEIR__EVENT_LEVEL, with that data.  Result: 0 or a negative errno.  The
+ * owner, or any thread while the runtime is up. */
 int weir__sources_register(struct weir__poller *poller, int fd, uint32_t events, uint64_t data);
 
-/* Registers a descriptor for these events, edge-triggered: a first event reports what it is ready for.
+/* Registers a descriptor for these events: a first event reports what it is ready for.
  * Result:  0; or -ENOMEM, -ENOSPC, -EPERM (a file that epoll cannot watch), -EEXIST, -EBADF: nothing is registered.
  *          Owner only. */
 int weir__source_add(struct weir__poller *poller, struct weir__source *source, uint32_t events);
