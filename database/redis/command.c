@@ -12,7 +12,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
+#include <weir/flow.h>
 #include <weir/timer.h>
 
 #include "database/redis/redis.h"
@@ -150,11 +152,7 @@ go_on(struct weir__redis_command *command, weir_task *task)
                 atomic_store(&command->series, series);
                 if (atomic_load(&command->is_cancelled))
                         weir_series_cancel(series);
-                failed = weir_series_start(series);
-                if (!failed)
-                        return 0;
-                weir_series_unref(atomic_exchange(&command->series, NULL));
-                return failed;
+                return weir_series_start(series); /* if it fails it stays, for a cancel may look at it now */
         }
         weir_series_dismiss(series);
         weir_series_unref(series);
@@ -195,24 +193,11 @@ drop_tree(struct weir__redis_command *command)
 
 /* -- an answer -- */
 
-/* A server that does not know the script gets all of it.  Result: 0: it does; -ENOMEM; other errors of a start; or the status. */
-static int
-send_whole(struct weir__redis_command *command, int status)
-{
-        if (status != -ENOENT || !command->script || command->other)
-                return status;
-        command->other = weir__redis_script_whole(command->script, command->bytes, command->size, &command->other_size);
-        int failed = command->other ? go_on(command, ask_new(command, answered)) : -ENOMEM;
-        if (!failed)
-                drop_tree(command);
-        return failed;
-}
-
 /* In front of a command that goes where a cluster told to ask.  Its reply is thrown away. */
 static const char asking[] = "*1\r\n$6\r\nASKING\r\n";
 
 static bool
-ask_there(struct weir__redis_command *command, struct weir__redis_node *node)
+put_asking(struct weir__redis_command *command)
 {
         size_t size = command->other ? command->other_size : command->size;
         char *bytes = malloc(size + sizeof asking);
@@ -224,6 +209,36 @@ ask_there(struct weir__redis_command *command, struct weir__redis_node *node)
         free(command->other);
         command->other = bytes;
         command->other_size = size + sizeof asking - 1;
+        return true;
+}
+
+/* A server that does not know the script gets all of it.  Result: 0: it does; -ENOMEM; other errors of a start; or the status. */
+static int
+send_whole(struct weir__redis_command *command, int status)
+{
+        size_t size;
+
+        if (status != -ENOENT || !command->script || command->is_whole)
+                return status;
+        char *whole = weir__redis_script_whole(command->script, command->bytes, command->size, &size);
+        if (!whole)
+                return -ENOMEM;
+        free(command->other);
+        command->other = whole;
+        command->other_size = size;
+        command->is_whole = true;
+        int failed = command->is_asking && !put_asking(command) ? -ENOMEM : 0;
+        failed = failed ? failed : go_on(command, ask_new(command, answered));
+        if (!failed)
+                drop_tree(command);
+        return failed;
+}
+
+static bool
+ask_there(struct weir__redis_command *command, struct weir__redis_node *node)
+{
+        if (!put_asking(command))
+                return false;
         command->replies = 2;
         command->is_asking = true;
         set_node(command, node);
@@ -273,6 +288,17 @@ is_passing(struct weir__redis_command *command, const char *text)
         return is_loading(text);
 }
 
+/* A transaction of which the server has refused a part for now, and so has executed nothing: it may be sent again, on another
+ * link. */
+static bool
+is_aborted_for_now(struct weir__redis_command *command, const char *text)
+{
+        if (command->session || strncmp(text, "EXECABORT ", 10) != 0 || !is_passing(command, command->problem))
+                return false;
+        give_up_link(command);
+        return true;
+}
+
 static int
 read_reply(struct weir__redis_command *command, const char *data, size_t size)
 {
@@ -297,11 +323,13 @@ take_reply(struct weir__redis_command *command, const char *data, size_t size)
         if (__builtin_expect(command->tree.root && command->tree.root->type == WEIR_REDIS_ERROR, 0)) {
                 const char *text = command->tree.root->text;
 
-                status = send_whole(command, weir__redis_status_of(text));
+                status = send_whole(command, weir__redis_status_of(strncmp(text, "EXECABORT ", 10) == 0 && *command->problem
+                                                                           ? command->problem
+                                                                           : text));
                 if (!status)
                         return false;
                 if (redirect(command, *command->problem ? command->problem : text) ||
-                    (is_passing(command, text) && try_again(command))) {
+                    ((is_passing(command, text) || is_aborted_for_now(command, text)) && try_again(command))) {
                         drop_tree(command);
                         *command->problem = '\0';
                         return false;
@@ -309,6 +337,8 @@ take_reply(struct weir__redis_command *command, const char *data, size_t size)
         }
         if (command->session)
                 command->session->is_used = true;
+        if (__builtin_expect(command->link != NULL, 0))
+                give_up_link(command); /* before the program goes on, which may want one */
         end(command, status);
         return true;
 }
@@ -386,12 +416,29 @@ endpoint_of(const struct weir__redis_command *command)
         return link ? link->endpoint : command->traits & WEIR__REDIS_WAITS ? node->waits : node->commands;
 }
 
+/* The limit of a command on a link, whose endpoint has none: a session has commands that wait at the server, too. */
+static weir_nsec
+limit_of(const struct weir__redis_command *command)
+{
+        const struct weir_redis_config *config = &command->redis->settings->config;
+        weir_nsec limit = config->command_limit, connect = config->connect_limit;
+
+        if (is_shared(command) || command->traits & WEIR__REDIS_WAITS || limit == WEIR_FOREVER)
+                return WEIR_FOREVER;
+        if (weir_endpoint_connections(endpoint_of(command)))
+                return limit;
+        return connect < WEIR_FOREVER / 4 && limit < WEIR_FOREVER / 4 ? limit + 2 * connect : WEIR_FOREVER;
+}
+
 static weir_task *
 ask_new(struct weir__redis_command *command, weir_task_fn *done)
 {
         const char *bytes = command->other ? command->other : command->bytes;
+        weir_nsec limit = limit_of(command);
+        weir_task *ask = weir_ask_new(endpoint_of(command), bytes, command->other ? command->other_size : command->size, done,
+                                      command);
 
-        return weir_ask_new(endpoint_of(command), bytes, command->other ? command->other_size : command->size, done, command);
+        return limit == WEIR_FOREVER ? ask : weir_timeout_new(ask, limit);
 }
 
 static int
@@ -521,7 +568,7 @@ describe(const void *own, char *out, size_t room)
         int count = atoi(bytes + 1), size, second = 0;
         const char *name = next_word(strchr(bytes, '\n') + 1, end, &size), *key = name;
 
-        if (count > 1)
+        if (count > 1 && strncasecmp(name, "AUTH", 4) != 0) /* a password is not shown */
                 key = next_word(name + size + 2, end, &second);
         snprintf(out, room, "%.*s%s%.*s (redis %s, %u under way)", size < WORD_MOST ? size : WORD_MOST, name, second ? " " : "",
                  second < WORD_MOST ? second : WORD_MOST, key, node ? node->address : "?",

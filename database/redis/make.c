@@ -34,7 +34,7 @@ clear(struct weir__redis_command *command)
         atomic_init(&command->is_cancelled, false);
         atomic_init(&command->node, NULL);
         command->traits = 0;
-        command->is_repeatable = command->is_over = command->is_asking = false;
+        command->is_repeatable = command->is_over = command->is_asking = command->is_whole = false;
         command->redirects = 0;
         command->slot = 0;
         command->tries = 0;

@@ -34,7 +34,7 @@ static const struct weir__redis_name names[] = {
         {"BZMPOP", W, WEIR__REDIS_KEY_COUNTED},
         {"BZPOPMAX", W, 1},
         {"BZPOPMIN", W, 1},
-        {"CLIENT", 0, 0},
+        {"CLIENT", WEIR__REDIS_BY_WORD, 0},
         {"CLUSTER", 0, 0},
         {"COMMAND", R, 0},
         {"CONFIG", 0, 0},
@@ -105,7 +105,7 @@ static const struct weir__redis_name names[] = {
         {"SAVE", 0, 0},
         {"SCAN", R, 0},
         {"SCARD", R, 1},
-        {"SCRIPT", 0, 0},
+        {"SCRIPT", WEIR__REDIS_BY_WORD, 0},
         {"SDIFF", R, 1},
         {"SELECT", S, 0},
         {"SHUTDOWN", 0, 0},
@@ -132,8 +132,8 @@ static const struct weir__redis_name names[] = {
         {"TYPE", R, 1},
         {"UNSUBSCRIBE", C, 0},
         {"UNWATCH", S, 0},
-        {"WAIT", W, 0},
-        {"WAITAOF", W, 0},
+        {"WAIT", W | S, 0},
+        {"WAITAOF", W | S, 0},
         {"WATCH", S, 1},
         {"XGROUP", 0, 2},
         {"XINFO", R, 2},
@@ -238,10 +238,33 @@ has_word(const char *word, size_t count, const char *const *arguments, const siz
         return false;
 }
 
+static bool
+is_word(const char *word, const char *text, size_t size)
+{
+        return strlen(word) == size && strncasecmp(text, word, size) == 0;
+}
+
+/* Of CLIENT and SCRIPT some words change the connection: without replies, or with others, it would be of no use to the rest. */
+static __attribute__((noinline)) unsigned
+traits_of_word(const char *text, size_t size)
+{
+        static const char *const in_sessions[] = {"TRACKING", "CACHING", "NO-EVICT", "NO-TOUCH", "SETNAME", "SETINFO"};
+
+        if (is_word("REPLY", text, size) || is_word("DEBUG", text, size))
+                return C;
+        for (size_t i = 0; i < sizeof in_sessions / sizeof *in_sessions; i++)
+                if (is_word(in_sessions[i], text, size))
+                        return S;
+        return 0;
+}
+
 unsigned
 weir__redis_traits(size_t count, const char *const *arguments, const size_t *sizes)
 {
         unsigned traits = weir__redis_name_of(arguments[0], sizes ? sizes[0] : strlen(arguments[0]))->traits;
+
+        if (traits & WEIR__REDIS_BY_WORD)
+                return count > 1 ? traits_of_word(arguments[1], sizes ? sizes[1] : strlen(arguments[1])) : 0;
 
         if (traits & WEIR__REDIS_MAY_WAIT && has_word("BLOCK", count, arguments, sizes))
                 traits |= WEIR__REDIS_WAITS;

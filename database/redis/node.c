@@ -208,7 +208,6 @@ weir__redis_link_new(struct weir__redis_node *node)
         link->protocol.hello = greet;
         link->protocol.context = link;
         link->protocol.connections = 1;
-        link->protocol.reply_limit = node->shared.reply_limit;
         link->protocol.idle_limit = WEIR_FOREVER;
         link->endpoint = node->settings->tls ? weir_endpoint_tls_new(node->address, node->settings->tls, NULL, &link->protocol)
                                              : weir_endpoint_new(node->address, &link->protocol);

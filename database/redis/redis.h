@@ -97,6 +97,7 @@ enum weir__redis_trait {
         WEIR__REDIS_CHANGES = 4,      /* the state of its connection */
         WEIR__REDIS_MAY_WAIT = 8,     /* if BLOCK is among its arguments */
         WEIR__REDIS_IN_SESSIONS = 16, /* changes a connection in a way that may be in a session */
+        WEIR__REDIS_BY_WORD = 32,     /* the next argument tells */
 };
 
 struct weir__redis_name {
@@ -188,6 +189,7 @@ struct weir__redis_command {
         uint8_t traits;
         bool is_repeatable, is_over;
         bool is_asking;    /* it was sent to where a cluster told to ask */
+        bool is_whole;     /* a script: with its source */
         uint8_t redirects; /* so far */
         int16_t slot;      /* of a cluster; -1: any */
         int fault;         /* why it cannot begin */

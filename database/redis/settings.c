@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <weir/log.h>
 #include <weir/url.h>
 
 #include "database/redis/redis.h"
@@ -287,9 +288,14 @@ weir__redis_settings_new(const char *address, const struct weir_redis_config *co
         }
         atomic_init(&settings->references, 1);
         int failed = read_address(settings, address, &is_secure);
+        if (failed == -EINVAL)
+                weir_log_write(WEIR_LOG_ERROR, "weir_redis_new: this is no address of a server of Redis");
         failed = failed ? failed : read_config(settings, config, is_secure);
         if (!failed)
                 return settings;
+        if (failed == -EINVAL && settings->count)
+                weir_log_write(WEIR_LOG_ERROR, "weir_redis_new: the config has another size or a wrong value, or a user has no "
+                                               "password");
         weir__redis_settings_unref(settings);
         errno = -failed;
         return NULL;

@@ -149,7 +149,7 @@ WEIR_API void weir_redis_unref(weir_redis *redis);
 /* Makes a task that sends a command and gets its reply.  The arguments are `count` texts of those sizes; NULL
  * as `sizes`: they end with a NUL.
  *
- * Commands that wait at the server (BLPOP, XREAD with BLOCK, WAIT and others) get connections of their own.
+ * Commands that wait at the server (BLPOP, XREAD with BLOCK and others) get connections of their own.
  * A cancel closes such a connection, so the server gives nothing to one that waits no more.
  *
  * If the connection breaks, or cannot be made, a command is sent again after a pause, unless the server may

@@ -77,7 +77,7 @@ begin_cluster(void)
                                 servers[i].port = redis_free_port();
                         while (servers[i].port > 55000);
                         redis_start(&servers[i],
-                                    "cluster-enabled yes\ncluster-node-timeout 2000\ncluster-require-full-coverage no\n");
+                                    "cluster-enabled yes\ncluster-node-timeout 60000\ncluster-require-full-coverage no\n");
                         say(i, "CLUSTER ADDSLOTSRANGE %u %u", i * 16384 / SERVERS, (i + 1) * 16384 / SERVERS - 1);
                         say(i, "CLUSTER SET-CONFIG-EPOCH %u", i + 1);
                         if (i)
@@ -86,7 +86,9 @@ begin_cluster(void)
                 is_made = true;
         }
         for (unsigned i = 0; i < SERVERS; i++)
-                WEIR_TEST_EVENTUALLY(strstr(say(i, "CLUSTER INFO"), "cluster_state:ok"));
+                WEIR_TEST_EVENTUALLY(strstr(say(i, "CLUSTER INFO"), "cluster_state:ok") &&
+                                     strstr(say(i, "CLUSTER INFO"), "cluster_slots_assigned:16384") &&
+                                     strstr(say(i, "CLUSTER INFO"), "cluster_known_nodes:3"));
         weir_test_begin_real(2);
         snprintf(address, sizeof address, "redis+cluster://127.0.0.1:%d,127.0.0.1:%d", servers[0].port, servers[1].port);
         redis = weir_redis_new(address, NULL);
@@ -220,6 +222,9 @@ a_slot_moves(void)
         SAYS(redis, "nil", "GET {foo}3");
         SAYS(redis, "OK", "SET {foo}3 new");
         SAYS(redis, "new", "GET {foo}3");
+        weir_redis_script *script = weir_redis_script_new("return redis.call('get', KEYS[1])"); /* nobody knows it */
+        CU_ASSERT_STRING_EQUAL(run(weir_redis_call_format_new(redis, script, 1, see, &last, "{foo}3")), "new");
+        weir_redis_script_unref(script);
         SAYS(redis, "old", "GET foo");
         CU_ASSERT_EQUAL(strncmp(say(from, "MIGRATE 127.0.0.1 %d foo 0 1000", servers[to].port), "+OK", 3), 0);
         for (unsigned i = 0; i < SERVERS; i++)
@@ -374,9 +379,9 @@ sentinels_name_the_master(void)
         redis = weir_redis_new(address, &config);
         weir_redis_session *session = weir_redis_session_new(redis, NULL); /* it waits for what the sentinels say */
         CU_ASSERT_STRING_EQUAL(run(weir_redis_session_format_new(session, see, &last, "SET key x")), "OK");
-        weir_redis_session_unref(session);
         SAYS(redis, "x", "GET key");
-        SAYS(redis, "1", "WAIT 1 5000");
+        CU_ASSERT_STRING_EQUAL(run(weir_redis_session_format_new(session, see, &last, "WAIT 1 60000")), "1");
+        weir_redis_session_unref(session);
         redis_kill(&master, SIGKILL);
         SAYS(redis, "x", "GET key"); /* of the other one, when that is the master */
         SAYS(redis, "OK", "SET key y");
@@ -384,8 +389,13 @@ sentinels_name_the_master(void)
         subscription = weir_redis_subscription_new(redis, NULL);
         weir_redis_subscribe(subscription, "news");
         CU_ASSERT_EQUAL(weir_task_run(weir_channel_receive_new(weir_redis_subscription_channel(subscription), NULL, NULL)), 0);
-        weir_redis_subscription_close(subscription);
+        redis_kill(&sentinel, SIGKILL);
+        weir_redis_subscription_close(subscription); /* which is no reason to doubt the master */
+        for (unsigned i = 0; i < 50; i++)
+                SAYS(redis, "y", "GET key");
         end();
+        redis_begin(&sentinel, "--sentinel");
+        WEIR_TEST_EVENTUALLY(*redis_say(sentinel.port, "PING") == '+');
 
         config.retries = 2;
         weir_test_begin_real(2);

@@ -421,6 +421,128 @@ a_server_that_loads_is_asked_again(void)
         end();
 }
 
+static void
+other_servers_that_cannot_answer_now_are_asked_again(void)
+{
+        static const char *const errors[] = {"-MASTERDOWN Link with MASTER is down\r\n", "-CLUSTERDOWN The cluster is down\r\n",
+                                             "-TRYAGAIN Multiple keys\r\n"};
+        struct seen seen;
+
+        begin_with(plain());
+        start(&seen, "INCR x");
+        int peer = must_take();
+        for (unsigned i = 0; i < 3; i++) {
+                GOT(peer, INCR);
+                put(peer, errors[i]);
+                WAITS(seen);
+                weir_test_pass(WEIR_SEC(1));
+        }
+        GOT(peer, INCR);
+        put(peer, ":1\r\n");
+        SAW(seen, 0, "1");
+        start(&seen, "INCR x"); /* it may be a replica for ever */
+        GOT(peer, INCR);
+        put(peer, "-READONLY You can't write against a read only replica.\r\n");
+        SAW(seen, -EROFS, "!READONLY You can't write against a read only replica.");
+        close(peer);
+        end();
+}
+
+#define EXEC "*1\r\n$5\r\nMULTI\r\n" INCR "*1\r\n$4\r\nEXEC\r\n"
+
+static void
+a_transaction_is_sent_again_if_nothing_was_executed(void)
+{
+        struct seen seen = {0};
+
+        begin_with(plain());
+        weir_redis_batch *batch = weir_redis_batch_new();
+        weir_redis_batch_format(batch, "INCR x");
+        weir_task_start(weir_redis_exec_new(redis, NULL, batch, see, &seen));
+        weir_test_pass(0);
+        int peer = must_take();
+        GOT(peer, EXEC);
+        put(peer, "+OK\r\n-LOADING Redis is loading\r\n-EXECABORT Transaction discarded\r\n");
+        WAITS(seen);
+        weir_test_pass(WEIR_SEC(1));
+        GOT(peer, EXEC);
+        put(peer, "+OK\r\n+QUEUED\r\n*1\r\n:1\r\n");
+        SAW(seen, 0, "[1]");
+        close(peer);
+        end();
+}
+
+static void
+a_session_tells_what_the_server_cannot_do_now(void)
+{
+        struct seen seen = {0};
+
+        begin_with(plain());
+        weir_redis_session *session = weir_redis_session_new(redis, NULL);
+        weir_task_start(weir_redis_session_format_new(session, see, &seen, "INCR x"));
+        weir_test_pass(0);
+        int peer = must_take();
+        GOT(peer, INCR);
+        put(peer, "-LOADING Redis is loading\r\n");
+        SAW(seen, -EAGAIN, "!LOADING Redis is loading");
+        weir_redis_session_unref(session);
+        close(peer);
+        end();
+}
+
+static void
+a_subscription_leaves_a_server_that_loads(void)
+{
+        begin_with(plain());
+        weir_redis_subscription *subscription = weir_redis_subscription_new(redis, NULL);
+        weir_channel *channel = weir_redis_subscription_channel(subscription);
+        void *message;
+        weir_redis_subscribe(subscription, "x");
+        weir_test_pass(0);
+        int peer = must_take();
+        GOT(peer, "*2\r\n$9\r\nSUBSCRIBE\r\n$1\r\nx\r\n");
+        put(peer, "-LOADING Redis is loading\r\n");
+        CU_ASSERT_FATAL(weir_channel_poll(channel, &message) == 0);
+        CU_ASSERT(((struct weir_redis_message *)message)->kind == WEIR_REDIS_LOST);
+        CU_ASSERT(((struct weir_redis_message *)message)->status == -EAGAIN);
+        weir_redis_message_free(message);
+        GOT(peer, "<end>");
+        close(peer);
+        weir_test_pass(WEIR_SEC(1));
+        peer = must_take();
+        GOT(peer, "*2\r\n$9\r\nSUBSCRIBE\r\n$1\r\nx\r\n");
+        weir_redis_subscription_close(subscription);
+        weir_test_pass(0);
+        close(peer);
+        end();
+}
+
+static void
+a_session_has_limits_but_for_what_waits_at_the_server(void)
+{
+        struct seen waits = {0}, seen = {0};
+
+        begin_with(plain());
+        weir_redis_session *session = weir_redis_session_new(redis, NULL);
+        weir_task_start(weir_redis_session_format_new(session, see, &waits, "BLPOP x 0"));
+        weir_task_start(weir_redis_session_format_new(session, see, &seen, "INCR x"));
+        weir_test_pass(WEIR_SEC(1000));
+        int peer = must_take();
+        WAITS(waits);
+        GOT(peer, "*3\r\n$5\r\nBLPOP\r\n$1\r\nx\r\n$1\r\n0\r\n");
+        put(peer, "*2\r\n$1\r\nx\r\n$1\r\ny\r\n");
+        SAW(waits, 0, "[x y]");
+        GOT(peer, INCR);
+        weir_test_pass(WEIR_SEC(29));
+        WAITS(seen);
+        weir_test_pass(WEIR_SEC(2));
+        CU_ASSERT_EQUAL(seen.calls, 1);
+        CU_ASSERT_EQUAL(seen.status, -ETIMEDOUT);
+        weir_redis_session_unref(session);
+        close(peer);
+        end();
+}
+
 /* -- the end -- */
 
 static void
@@ -476,6 +598,11 @@ main(void)
                 WEIR_TEST(what_the_server_may_have_executed_is_not_sent_again),
                 WEIR_TEST(a_server_that_is_away_is_tried_some_times),
                 WEIR_TEST(a_server_that_loads_is_asked_again),
+                WEIR_TEST(other_servers_that_cannot_answer_now_are_asked_again),
+                WEIR_TEST(a_transaction_is_sent_again_if_nothing_was_executed),
+                WEIR_TEST(a_session_tells_what_the_server_cannot_do_now),
+                WEIR_TEST(a_subscription_leaves_a_server_that_loads),
+                WEIR_TEST(a_session_has_limits_but_for_what_waits_at_the_server),
                 WEIR_TEST(shutdown_ends_what_waits),
                 WEIR_TEST(a_connection_that_waits_is_closed_by_a_cancel),
         };
