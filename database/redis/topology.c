@@ -206,11 +206,15 @@ static struct weir__redis_node *
 next_node(struct lookup *lookup)
 {
         struct weir__redis_topology *topology = lookup->redis->topology;
-        size_t count = topology->sentinels ? topology->settings->count : topology->count;
+        unsigned number = lookup->asked++;
+        struct weir__redis_node *node;
 
-        if (lookup->asked >= count)
-                return NULL;
-        return topology->sentinels ? topology->sentinels[lookup->asked++] : weir__redis_any(topology, lookup->asked++);
+        if (topology->sentinels)
+                return number < topology->settings->count ? topology->sentinels[number] : NULL;
+        pthread_mutex_lock(&topology->lock);
+        node = number < topology->count ? topology->nodes[number] : NULL;
+        pthread_mutex_unlock(&topology->lock);
+        return node;
 }
 
 static void

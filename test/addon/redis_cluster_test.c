@@ -316,6 +316,34 @@ a_sharded_channel_is_at_the_server_of_its_slot(void)
         end();
 }
 
+static void *
+add_nodes(void *context)
+{
+        char text[32];
+
+        for (unsigned i = 2; i < 52; i++) {
+                snprintf(text, sizeof text, "127.0.0.1:%u", i);
+                CU_ASSERT_PTR_NOT_NULL(weir__redis_node_at(context, text));
+        }
+        return NULL;
+}
+
+/* ThreadSanitizer sees it. */
+static void
+a_look_up_goes_on_while_servers_are_added(void)
+{
+        for (unsigned i = 0; i < 30; i++) {
+                pthread_t thread;
+
+                weir_test_begin_real(2);
+                redis = weir_redis_new("redis+cluster://127.0.0.1:1", NULL);
+                CU_ASSERT_FATAL(pthread_create(&thread, NULL, add_nodes, redis->topology) == 0);
+                weir__redis_look(redis);
+                pthread_join(thread, NULL);
+                end();
+        }
+}
+
 static void
 many_at_once(void)
 {
@@ -535,6 +563,7 @@ main(void)
                 WEIR_TEST(a_session_that_was_used_moves_no_more),
                 WEIR_TEST(a_slot_moves),
                 WEIR_TEST(a_sharded_channel_is_at_the_server_of_its_slot),
+                WEIR_TEST(a_look_up_goes_on_while_servers_are_added),
                 WEIR_TEST(many_at_once),
                 WEIR_TEST(a_server_that_is_away_takes_its_slots_along_only),
                 WEIR_TEST(sentinels_name_the_master),
