@@ -193,7 +193,7 @@ drop_tree(struct weir__redis_command *command)
 
 /* -- an answer -- */
 
-/* In front of a command that goes where a cluster told to ask.  Its reply is thrown away. */
+/* In front of a command or a transaction that goes where a cluster told to ask.  Its reply is thrown away. */
 static const char asking[] = "*1\r\n$6\r\nASKING\r\n";
 
 static bool
@@ -239,7 +239,7 @@ ask_there(struct weir__redis_command *command, struct weir__redis_node *node)
 {
         if (!put_asking(command))
                 return false;
-        command->replies = 2;
+        command->replies = command->replies ? command->replies + 1 : 2;
         command->is_asking = true;
         set_node(command, node);
         return send_to_node(command) == 0;
@@ -251,8 +251,17 @@ ask_no_more(struct weir__redis_command *command)
 {
         command->other_size -= sizeof asking - 1;
         memmove(command->other, command->other + sizeof asking - 1, command->other_size);
-        command->replies = 0;
+        command->replies = command->replies > 2 ? command->replies - 1 : 0;
         command->is_asking = false;
+}
+
+/* It goes out anew: on another link, if it has one, and without what was in front. */
+static void
+leave(struct weir__redis_command *command)
+{
+        give_up_link(command);
+        if (command->is_asking)
+                ask_no_more(command);
 }
 
 /* Another node of the cluster has the slot.  Returns whether it was sent there. */
@@ -268,10 +277,8 @@ redirect(struct weir__redis_command *command, const char *text)
         command->redirects++;
         if (command->session)
                 return is_moved && weir__redis_session_move(command, node) == 0;
-        give_up_link(command);
-        if (command->is_asking)
-                ask_no_more(command);
-        if (!is_moved && !command->replies)
+        leave(command);
+        if (!is_moved)
                 return ask_there(command, node);
         set_node(command, node);
         return send_to_node(command) == 0;
@@ -288,14 +295,17 @@ is_passing(struct weir__redis_command *command, const char *text)
         return is_loading(text);
 }
 
-/* A transaction of which the server has refused a part for now, and so has executed nothing: it may be sent again, on another
- * link. */
+/* The server has executed nothing of it, and may do so soon.  What has a link goes out anew, on another one, and to where its
+ * slot was at first. */
 static bool
-is_aborted_for_now(struct weir__redis_command *command, const char *text)
+may_come_back(struct weir__redis_command *command, const char *text)
 {
-        if (command->session || strncmp(text, "EXECABORT ", 10) != 0 || !is_passing(command, command->problem))
+        bool is_discarded = strncmp(text, "EXECABORT ", 10) == 0;
+
+        if (!is_passing(command, is_discarded ? command->problem : text) || command->session)
                 return false;
-        give_up_link(command);
+        leave(command);
+        command->redirects = 0;
         return true;
 }
 
@@ -329,7 +339,7 @@ take_reply(struct weir__redis_command *command, const char *data, size_t size)
                 if (!status)
                         return false;
                 if (redirect(command, *command->problem ? command->problem : text) ||
-                    ((is_passing(command, text) || is_aborted_for_now(command, text)) && try_again(command))) {
+                    (may_come_back(command, text) && try_again(command))) {
                         drop_tree(command);
                         *command->problem = '\0';
                         return false;
@@ -343,11 +353,11 @@ take_reply(struct weir__redis_command *command, const char *data, size_t size)
         return true;
 }
 
-/* A transaction on a link of its own, which may have another one. */
+/* A transaction on a link of its own, which may have another one; or a command behind ASKING. */
 static bool
-is_unsent_exec(const struct weir__redis_command *command, enum weir_ask_stage stage)
+is_unsent_on_link(const struct weir__redis_command *command, enum weir_ask_stage stage)
 {
-        return command->link && !command->session && !command->is_asking && stage <= WEIR_ASK_SENDING;
+        return command->link && !command->session && stage <= WEIR_ASK_SENDING;
 }
 
 static bool
@@ -358,8 +368,8 @@ take_failure(struct weir__redis_command *command, enum weir_ask_stage stage, int
         atomic_store_explicit(&node->is_flowing, false, memory_order_relaxed);
         if (may_pass(status) || status == -ETIMEDOUT)
                 weir__redis_doubt(command->redis, node);
-        if (is_unsent_exec(command, stage)) {
-                give_up_link(command);
+        if (is_unsent_on_link(command, stage)) {
+                leave(command);
                 status = status == -ENOTCONN ? -ECONNRESET : status; /* a link of the pool was closed meanwhile */
         }
         if (may_pass(status) && may_repeat(command, stage) && try_again(command))

@@ -329,7 +329,7 @@ weir__redis_exec_read(const char *data, size_t size, unsigned replies, struct we
         if (failed)
                 return failed;
         const struct weir_redis_reply *root = command->tree.root;
-        if (root->type == WEIR_REDIS_NULL && !command->is_asking) {
+        if (root->type == WEIR_REDIS_NULL && replies > 2) { /* ASKING and a command have two */
                 snprintf(command->problem, sizeof command->problem, "a key that is watched has changed");
                 return -EAGAIN;
         }

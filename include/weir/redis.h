@@ -290,7 +290,8 @@ WEIR_API int weir_redis_batch_format(weir_redis_batch *batch, const char *format
 
 /* Makes a task that executes a batch as a transaction (MULTI, EXEC): all of it or nothing, and nothing of others in
  * between.  It is one message on a connection that is used for nothing else meanwhile: that of the session, on
- * which keys may be watched, or with NULL another one.  It is sent again only if not all of it was out.
+ * which keys may be watched, or with NULL another one.  Without a session it is sent again if not all of it was out,
+ * and, as any command, if the server has executed nothing because it is loading, or because the slot is elsewhere.
  *
  * The reply is an array of the replies.  An error in it is that of one command; the others were executed.
  *

@@ -236,6 +236,63 @@ a_slot_moves(void)
         end();
 }
 
+static const char *
+exec_of(const char *first, const char *second)
+{
+        weir_redis_batch *batch = weir_redis_batch_new();
+
+        weir_redis_batch_format(batch, first);
+        weir_redis_batch_format(batch, second);
+        return run(weir_redis_exec_new(redis, NULL, batch, see, &last));
+}
+
+static void
+a_transaction_asks_where_its_slot_goes(void)
+{
+        char ids[2][64];
+        unsigned from = 1, to = 2;
+        int slot = weir__redis_slot_of("user", 4); /* of the second server */
+        static struct seen both, transaction;
+        struct weir_redis_config config = WEIR_REDIS_CONFIG_DEFAULT;
+
+        begin_cluster();
+        weir_redis_unref(redis);
+        config.retries = 100;
+        redis = weir_redis_new(address, &config);
+        SAYS(redis, "OK", "MSET user old {user}2 moved");
+        for (unsigned i = 0; i < 2; i++)
+                snprintf(ids[i], sizeof ids[i], "%.40s", strchr(say(i ? to : from, "CLUSTER MYID"), '\n') + 1);
+        say(to, "CLUSTER SETSLOT %d IMPORTING %s", slot, ids[0]);
+        say(from, "CLUSTER SETSLOT %d MIGRATING %s", slot, ids[1]);
+        CU_ASSERT_EQUAL(strncmp(say(from, "MIGRATE 127.0.0.1 %d {user}2 0 1000", servers[to].port), "+OK", 3), 0);
+        for (unsigned i = 0; i < 10; i++) { /* also on a link that was used for that before */
+                CU_ASSERT_STRING_EQUAL(exec_of("GET user", "STRLEN user"), "[old 3]");
+                CU_ASSERT_STRING_EQUAL(exec_of("GET {user}2", "STRLEN {user}2"), "[moved 5]");
+                CU_ASSERT_STRING_EQUAL(exec_of("SET {user}3 new", "GET {user}3"), "[OK new]");
+                SAYS(redis, "nil", "GET {user}4");
+        }
+
+        /* The new server does not do it before it has all keys, for the old one may have them. */
+        say(to, "CONFIG RESETSTAT");
+        weir_redis_batch *batch = weir_redis_batch_new();
+        weir_redis_batch_format(batch, "MGET {user}2 {user}5");
+        both = transaction = (struct seen){0};
+        weir_task_start(weir_redis_format_new(redis, see, &both, "MGET {user}2 {user}5"));
+        weir_task_start(weir_redis_exec_new(redis, NULL, batch, see, &transaction));
+        WEIR_TEST_EVENTUALLY(strstr(say(to, "INFO errorstats"), "errorstat_TRYAGAIN:count="));
+        CU_ASSERT_EQUAL(both.calls, 0);
+        CU_ASSERT_EQUAL(transaction.calls, 0);
+        SAYS(redis, "OK", "SET {user}5 late");
+        WEIR_TEST_EVENTUALLY(both.calls && transaction.calls);
+        CU_ASSERT_STRING_EQUAL(both.text, "[moved late]");
+        CU_ASSERT_STRING_EQUAL(transaction.text, "[[moved late]]");
+        CU_ASSERT_EQUAL(strncmp(say(from, "MIGRATE 127.0.0.1 %d user 0 1000", servers[to].port), "+OK", 3), 0);
+        for (unsigned i = 0; i < SERVERS; i++)
+                CU_ASSERT_EQUAL(strncmp(say(i, "CLUSTER SETSLOT %d NODE %s", slot, ids[1]), "+OK", 3), 0);
+        CU_ASSERT_STRING_EQUAL(exec_of("GET user", "GET {user}2"), "[old moved]"); /* MOVED */
+        end();
+}
+
 /* -- sharded channels -- */
 
 static weir_redis_subscription *subscription;
@@ -562,6 +619,7 @@ main(void)
                 WEIR_TEST(a_session_may_be_the_first_of_all),
                 WEIR_TEST(a_session_that_was_used_moves_no_more),
                 WEIR_TEST(a_slot_moves),
+                WEIR_TEST(a_transaction_asks_where_its_slot_goes),
                 WEIR_TEST(a_sharded_channel_is_at_the_server_of_its_slot),
                 WEIR_TEST(a_look_up_goes_on_while_servers_are_added),
                 WEIR_TEST(many_at_once),
