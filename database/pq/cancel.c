@@ -44,13 +44,18 @@ unref_link(void *link)
         weir__pq_link_unref(link);
 }
 
+/* Whether it has queries, and nobody waits for any of them. */
 static bool
-is_alone(const struct weir__pq_link *link)
+is_needless(const struct weir__pq_link *link)
 {
-        return link->first && link->first == link->last;
+        struct weir__pq_query *at = link->first;
+
+        while (at && !weir__pq_is_wanted(at))
+                at = at->behind;
+        return link->first && !at;
 }
 
-/* `has_limit`: the query was abandoned; without that it is another one. */
+/* `has_limit`: they were abandoned. */
 static void
 on_pause_over(weir_task *timer, void *context)
 {
@@ -58,7 +63,7 @@ on_pause_over(weir_task *timer, void *context)
         struct weir__pq_after after = {0};
 
         weir__pq_link_lock(link, &after);
-        if (weir_task_status(timer) == 0 && link->state == WEIR__PQ_READY && link->has_limit && is_alone(link))
+        if (weir_task_status(timer) == 0 && link->state == WEIR__PQ_READY && link->has_limit && is_needless(link))
                 weir__pq_link_ask_to_cancel(link, &after);
         weir__pq_link_unlock(link);
         weir__pq_after(&after);
@@ -160,14 +165,25 @@ has_query(const struct weir__pq_link *link, const struct weir__pq_query *query)
         return at;
 }
 
-/* A request to cancel hits what the server executes just then.  So it is sent only if that is this query. */
+/* Before them there was one that somebody waits for. */
+void
+weir__pq_link_cancel_needless(struct weir__pq_link *link, struct weir__pq_after *after)
+{
+        if (link->state != WEIR__PQ_READY || link->has_limit || !is_needless(link))
+                return;
+        link->requests = 0;
+        weir__pq_link_set_limit(link, link->pool->config.clean_limit);
+        weir__pq_link_ask_to_cancel(link, after);
+}
+
+/* A request to cancel hits what the server executes just then.  So it is sent only if nobody waits for any of that. */
 void
 weir__pq_link_abandon(struct weir__pq_link *link, struct weir__pq_query *query)
 {
         struct weir__pq_after after = {0};
 
         weir__pq_link_lock(link, &after);
-        if (link->state == WEIR__PQ_READY && has_query(link, query) && is_alone(link)) {
+        if (link->state == WEIR__PQ_READY && has_query(link, query) && is_needless(link)) {
                 link->requests = 0;
                 weir__pq_link_set_limit(link, link->pool->config.clean_limit);
                 if (!weir__pq_stream_abandon(link, &after))

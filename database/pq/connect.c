@@ -268,15 +268,17 @@ was_refused(struct weir__pq_link *link, struct weir__pq_after *after)
         free(problem);
 }
 
-/* libpq's notices, under the link's lock. */
+/* The server's notices, under the link's lock.  Its name for what they are may be translated. */
 static void
-on_notice(void *context, const char *text)
+on_notice(void *context, const PGresult *result)
 {
         struct weir__pq_link *link = context;
+        const char *severity = PQresultErrorField(result, PG_DIAG_SEVERITY_NONLOCALIZED);
+        const char *message = PQresultErrorField(result, PG_DIAG_MESSAGE_PRIMARY);
 
         if (link->after)
-                weir__sql_after_say(&link->after->base, "%.*s: pool %s: %s", (int)strcspn(text, ":"), text, link->pool->base.name,
-                                    text);
+                weir__sql_after_say(&link->after->base, "%s: pool %s: %s", severity ? severity : "NOTICE", link->pool->base.name,
+                                    message ? message : PQresultErrorMessage(result));
 }
 
 static void
@@ -328,7 +330,7 @@ begin(struct weir__pq_link *link, struct weir__pq_after *after)
                 weir__pq_link_fail(link, -ENOMEM, NULL, after);
                 return;
         }
-        PQsetNoticeProcessor(link->connection, on_notice, link);
+        PQsetNoticeReceiver(link->connection, on_notice, link);
         PQsetErrorVerbosity(link->connection, PQERRORS_VERBOSE);
         if (PQstatus(link->connection) == CONNECTION_BAD) {
                 was_refused(link, after);

@@ -314,8 +314,8 @@ complete(struct weir__pq_link *link, struct weir__pq_after *after)
         weir__pq_finish(query, status, NULL, after);
         if (status == -ECONNRESET) /* the server has said that it ends */
                 weir__pq_link_fail(link, status, "the server has ended the connection", after);
-        else
-                weir__pq_link_rest(link, after);
+        weir__pq_link_cancel_needless(link, after);
+        weir__pq_link_rest(link, after);
 }
 
 static void

@@ -63,8 +63,8 @@ static bool
 is_valid(const struct weir_pq_config *config)
 {
         return !config ||
-               (config->size == sizeof *config && config->connect_limit >= 0 && config->limit >= 0 && config->idle_limit >= 0 &&
-                config->age_limit >= 0 && config->clean_limit >= 0 && config->check_after >= 0);
+               (config->size == sizeof *config && !config->reserved && config->connect_limit >= 0 && config->limit >= 0 &&
+                config->idle_limit >= 0 && config->age_limit >= 0 && config->clean_limit >= 0 && config->check_after >= 0);
 }
 
 /* -- pools -- */
@@ -185,7 +185,8 @@ weir_pq_new(const char *conninfo, const struct weir_pq_config *config)
         char *problem = NULL;
 
         if (!is_valid(config)) {
-                weir_log_write(WEIR_LOG_ERROR, "weir_pq_new: the config has another size, or a limit below 0");
+                weir_log_write(WEIR_LOG_ERROR,
+                               "weir_pq_new: the config has another size, a limit below 0, or something reserved");
                 errno = EINVAL;
                 return NULL;
         }

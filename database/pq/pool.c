@@ -76,8 +76,8 @@ is_used_up(const struct weir__pq_link *link, weir_nsec now)
 static bool
 has_room(const struct weir__pq_link *link, const struct weir__pq_query *query)
 {
-        return link->in_flight == 0 || (link->has_pipeline && !link->is_alone && query->kind == WEIR__PQ_STATEMENT &&
-                                        link->in_flight < link->pool->config.pipeline);
+        return link->in_flight == 0 || (link->has_pipeline && !link->is_alone && link->given_up == 0 &&
+                                        query->kind == WEIR__PQ_STATEMENT && link->in_flight < link->pool->config.pipeline);
 }
 
 struct weir__pq_query *
@@ -118,6 +118,7 @@ weir__pq_finish(struct weir__pq_query *query, int status, const char *problem, s
         struct weir__pq_link *link = query->link;
         query->link = NULL;
         link->in_flight--;
+        link->given_up -= query->base.is_given_up;
         weir__sql_finish(&query->base, status, problem, &after->base);
         weir__sql_unlock(pool);
         weir__pq_link_unref(link);
@@ -143,6 +144,7 @@ weir__pq_requeue(struct weir__pq_query *query, struct weir__pq_after *after)
         struct weir__pq_link *link = query->link;
         query->link = NULL;
         link->in_flight--;
+        link->given_up -= query->base.is_given_up;
         pool->base.queries -= query->kind != WEIR__PQ_LEASE;
         if (weir__sql_take_back(&query->base, &after->base))
                 weir__pq_after_make_links(after, pool);
@@ -216,7 +218,10 @@ weir__pq_begin(struct weir__sql_query *query)
 struct weir__pq_link *
 weir__pq_give_up(struct weir__pq_query *query, int status, struct weir__pq_after *after)
 {
-        return weir__sql_give_up(&query->base, status, &after->base) ? weir__pq_link_ref(query->link) : NULL;
+        if (!weir__sql_give_up(&query->base, status, &after->base))
+                return NULL;
+        query->link->given_up++;
+        return weir__pq_link_ref(query->link);
 }
 
 void

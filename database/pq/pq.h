@@ -287,6 +287,7 @@ struct weir__pq_link {
         bool is_gone;       /* not in the pool's list any more */
         weir_pq *holder;    /* the transaction that has it; NULL: none */
         unsigned in_flight; /* queries */
+        unsigned given_up;     /* of them: nobody waits for them, and none is sent behind them */
         bool is_alone;      /* the query that it has can have none beside it */
         bool has_pipeline;  /* it can have several queries now */
         weir_nsec idle_since;
@@ -323,6 +324,9 @@ void weir__pq_link_work(struct weir__pq_link *link, struct weir__pq_after *after
 void weir__pq_link_go_on(struct weir__pq_link *link, struct weir__pq_after *after);
 void weir__pq_link_send(struct weir__pq_link *link, struct weir__pq_query *query, struct weir__pq_after *after);
 void weir__pq_link_rest(struct weir__pq_link *link, struct weir__pq_after *after);
+
+/* If nobody waits for any of its queries, asks the server to cancel them.  Under its lock. */
+void weir__pq_link_cancel_needless(struct weir__pq_link *link, struct weir__pq_after *after);
 
 /* Nobody waits for the query any more.  No lock is held. */
 void weir__pq_link_abandon(struct weir__pq_link *link, struct weir__pq_query *query);

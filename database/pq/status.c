@@ -25,10 +25,10 @@ static const struct code {
         {"42P02", -ENOENT},     {"42P04", -EEXIST}, /* duplicate database, schema, table, column, object, function */
         {"42P06", -EEXIST},     {"42P07", -EEXIST},       {"42701", -EEXIST},
         {"42710", -EEXIST},     {"42723", -EEXIST},       {"42", -EINVAL},
-        {"53100", -ENOSPC},     {"53", -EBUSY},           {"54", -E2BIG},
-        {"55006", -EBUSY},      {"55P03", -EBUSY}, /* lock_not_available */
-        {"57014", -EINTR},                         /* query_canceled */
-        {"57P01", -ECONNRESET},                    /* the server ends, has crashed, drops the database, the session was idle */
+        {"53100", -ENOSPC},     {"53200", -ENOMEM},       {"53", -EBUSY},
+        {"54", -E2BIG},         {"55006", -EBUSY},        {"55P03", -EBUSY}, /* lock_not_available */
+        {"57014", -EINTR},                                                   /* query_canceled */
+        {"57P01", -ECONNRESET}, /* the server ends, has crashed, drops the database, the session was idle */
         {"57P02", -ECONNRESET}, {"57P03", -ECONNREFUSED}, /* cannot_connect_now */
         {"57P04", -ECONNRESET}, {"57P05", -ECONNRESET},   {"P0002", -ENOENT},
 };

@@ -14,6 +14,8 @@
 #include <string.h>
 #include <sys/socket.h>
 
+#define COPY_PIECE ((size_t)1 << 20) /* bytes of a message; libpq takes an int */
+
 /* -- rows -- */
 
 weir_channel *
@@ -266,8 +268,16 @@ put(struct weir__pq_link *link, weir_pq_row *row)
         size_t size;
         const char *data = weir_pq_row_value(row, 0, &size);
 
-        if (link->copy == WEIR__PQ_COPY_IN && data && size > 0 && PQputCopyData(link->connection, data, (int)size) != 1)
-                fail_query(link, -ENOMEM, PQerrorMessage(link->connection));
+        while (link->copy == WEIR__PQ_COPY_IN && data && size > 0) {
+                size_t some = size < COPY_PIECE ? size : COPY_PIECE;
+
+                if (PQputCopyData(link->connection, data, (int)some) != 1) {
+                        fail_query(link, -ENOMEM, PQerrorMessage(link->connection));
+                        return;
+                }
+                data += some;
+                size -= some;
+        }
 }
 
 /* libpq does not look before the end of the input whether there is an error.  With TLS it is not to be seen here either. */

@@ -249,7 +249,7 @@ weir_pq_transaction_new_with(weir_pq *pool, const struct weir_pq_transaction_con
 {
         struct weir_pq_transaction_config defaults = WEIR_PQ_TRANSACTION_CONFIG_DEFAULT;
         const struct weir_pq_transaction_config *with = config ? config : &defaults;
-        bool is_valid = with->size == sizeof *with;
+        bool is_valid = with->size == sizeof *with && !with->reserved;
 
         if (!is_valid)
                 with = &defaults;

@@ -140,8 +140,8 @@ WEIR_API int weir_pq_metrics_write(int fd);
  *            (serialization_failure, deadlock_detected), -EBUSY (locks, too many connections), -EINTR
  *            (somebody has cancelled it at the server, or statement_timeout), -ENOENT (an undefined
  *            object), -EACCES (privileges), -EROFS (a read-only transaction), -ENOTRECOVERABLE (a transaction that
- *            has failed before), -ENOSPC, -ERANGE, -ENOTSUP, -EINVAL (syntax, other constraints and
- *            data), -EREMOTEIO (all others);
+ *            has failed before), -ENOSPC, -ENOMEM and -E2BIG (the server's memory and limits), -ERANGE, -ENOTSUP,
+ *            -EINVAL (syntax, other constraints and data), -EREMOTEIO (all others);
  *          -ECANCELED, -ETIMEDOUT or -ESHUTDOWN if its series ended before.
  * Threads: any. */
 WEIR_API weir_task *weir_pq_query_new(weir_pq *pool, const char *sql, weir_task_fn *done, void *context);

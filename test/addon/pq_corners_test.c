@@ -6,6 +6,8 @@
 
 #include <weir/promise.h>
 
+int __real_PQputCopyData(PGconn *connection, const char *data, int size);
+int __wrap_PQputCopyData(PGconn *connection, const char *data, int size);
 int __real_PQputCopyEnd(PGconn *connection, const char *problem);
 int __wrap_PQputCopyEnd(PGconn *connection, const char *problem);
 const char *__real_weir_pq_sqlstate(const weir_task *query);
@@ -136,6 +138,119 @@ a_copy_whose_end_is_refused_fails(void)
         weir_test_end();
 }
 
+static _Atomic size_t largest; /* piece that libpq got */
+
+int
+__wrap_PQputCopyData(PGconn *connection, const char *data, int size)
+{
+        largest = largest > (size_t)size ? largest : (size_t)size;
+        return __real_PQputCopyData(connection, data, size);
+}
+
+/* libpq takes the size as an int, so more than 2 GiB would be lost. */
+static void
+a_large_message_goes_in_pieces(void)
+{
+        enum { SIZE = 3000000 };
+        char *bytes = malloc(SIZE);
+
+        weir_test_begin_real(2);
+        weir_pq *pool = server_pool(1, 0, false);
+        weir_channel *input = weir_pq_rows_new(10);
+        server_ask("CREATE TABLE pieces (word text)");
+        memset(bytes, 'x', SIZE);
+        bytes[SIZE - 1] = '\n';
+        weir_channel_post(input, weir_pq_row_new(bytes, SIZE));
+        weir_channel_close(input);
+        free(bytes);
+        weir_task *copy = weir_pq_query_new(pool, "COPY pieces FROM STDIN", NULL, NULL);
+        weir_pq_set_input(copy, input);
+        largest = 0;
+        CU_ASSERT_EQUAL(weir_task_run(copy), 0);
+        CU_ASSERT(largest > 0 && largest <= 1 << 20);
+        CU_ASSERT_STRING_EQUAL(server_ask("SELECT length(word) FROM pieces"), "2999999");
+        weir_channel_unref(input);
+        weir_pq_unref(pool);
+        weir_test_end();
+}
+
+/* -- a pipeline of which only what was cancelled is left -- */
+
+static void
+what_was_cancelled_behind_others_holds_no_connection(void)
+{
+        weir_test_begin_real(2);
+        weir_pq *pool = server_pool(1, 8, false);
+        weir_series *all[3];
+        CU_ASSERT_EQUAL(weir_task_run(weir_pq_query_new(pool, "SELECT 1", NULL, NULL)), 0);
+        for (int i = 0; i < 3; i++) {
+                all[i] = weir_series_ref(weir_series_new(NULL, NULL));
+                weir_series_push(all[i],
+                                 weir_pq_query_new(pool, i == 0 ? "SELECT pg_sleep(0.3)" : "SELECT pg_sleep(600)", NULL, NULL));
+                weir_series_start(all[i]);
+        }
+        WEIR_TEST_EVENTUALLY(server_stats(pool).queries == 4);
+        weir_series_cancel(all[1]);
+        weir_series_cancel(all[2]);
+        CU_ASSERT_EQUAL(weir_task_run(weir_pq_query_new(pool, "SELECT 2", NULL, NULL)), 0);
+        CU_ASSERT_EQUAL(server_stats(pool).lost, 0);
+        CU_ASSERT_EQUAL(server_stats(pool).connects, 1);
+        for (int i = 0; i < 3; i++)
+                weir_series_unref(all[i]);
+        weir_pq_unref(pool);
+        weir_test_end();
+}
+
+/* -- notices, and what is reserved -- */
+
+static _Atomic unsigned notices, warnings;
+
+static void
+count_notices(enum weir_log_level level, const char *message, void *context)
+{
+        (void)context;
+        notices += level == WEIR_LOG_INFO && strcmp(message, "NOTICE: pool test: own words") == 0;
+        warnings += level == WEIR_LOG_WARNING && strcmp(message, "WARNING: pool test: own words") == 0;
+}
+
+static void
+the_log_has_what_the_server_says(void)
+{
+        weir_test_begin_real(1);
+        weir_log_set(count_notices, NULL);
+        weir_pq *pool = server_pool(1, 0, false);
+        weir_task_run(weir_pq_query_new(pool, "DO $$ BEGIN RAISE NOTICE 'own words'; END $$", NULL, NULL));
+        weir_task_run(weir_pq_query_new(pool, "DO $$ BEGIN RAISE WARNING 'own words'; END $$", NULL, NULL));
+        WEIR_TEST_EVENTUALLY(notices == 1 && warnings == 1);
+        weir_pq_unref(pool);
+        weir_log_set(NULL, NULL);
+        weir_test_end();
+}
+
+static void
+push_nothing(weir_pq *transaction, weir_series *series, void *context)
+{
+        (void)transaction, (void)series, (void)context;
+}
+
+static void
+what_is_reserved_is_refused(void)
+{
+        struct weir_pq_config config = WEIR_PQ_CONFIG_DEFAULT;
+        struct weir_pq_transaction_config with = WEIR_PQ_TRANSACTION_CONFIG_DEFAULT;
+
+        weir_test_begin_real(1);
+        weir_log_set(NULL, NULL);
+        config.reserved = with.reserved = 1;
+        errno = 0;
+        CU_ASSERT_PTR_NULL(weir_pq_new(server_conninfo(false), &config));
+        CU_ASSERT_EQUAL(errno, EINVAL);
+        weir_pq *pool = server_pool(1, 0, false);
+        CU_ASSERT_EQUAL(weir_task_run(weir_pq_transaction_new_with(pool, &with, push_nothing, NULL, NULL)), -EINVAL);
+        weir_pq_unref(pool);
+        weir_test_end();
+}
+
 /* -- limits without end -- */
 
 /* It goes on until it was cancelled for the fourth time. */
@@ -170,6 +285,10 @@ main(void)
         static const struct weir_test tests[] = {
                 WEIR_TEST(an_answer_of_a_lost_connection_is_not_taken_for_one_of_the_next),
                 WEIR_TEST(a_copy_whose_end_is_refused_fails),
+                WEIR_TEST(a_large_message_goes_in_pieces),
+                WEIR_TEST(what_was_cancelled_behind_others_holds_no_connection),
+                WEIR_TEST(the_log_has_what_the_server_says),
+                WEIR_TEST(what_is_reserved_is_refused),
                 WEIR_TEST(a_limit_may_be_nearly_for_ever),
         };
 

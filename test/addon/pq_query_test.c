@@ -175,6 +175,8 @@ failures_have_a_status_by_class(void)
                 {"DO $$ BEGIN RAISE deadlock_detected; END $$", "40P01", -EAGAIN},
                 {"DO $$ BEGIN RAISE lock_not_available; END $$", "55P03", -EBUSY},
                 {"DO $$ BEGIN RAISE disk_full; END $$", "53100", -ENOSPC},
+                {"DO $$ BEGIN RAISE out_of_memory; END $$", "53200", -ENOMEM},
+                {"DO $$ BEGIN RAISE program_limit_exceeded; END $$", "54000", -E2BIG},
                 {"DO $$ BEGIN RAISE read_only_sql_transaction; END $$", "25006", -EROFS},
                 {"DO $$ BEGIN RAISE insufficient_privilege; END $$", "42501", -EACCES},
                 {"DO $$ BEGIN RAISE feature_not_supported; END $$", "0A000", -ENOTSUP},
