@@ -397,7 +397,8 @@ judge_world(void)
                history.sets, history.cancels, history.runs, history.repeats, history.firings, history.kills, history.stops,
                history.disturbances, history.unknown, history.doubtful);
         CU_ASSERT(history.sets > 0 && history.runs > 0 && history.kills > 0);
-        CU_ASSERT(history.doubtful <= history.sets / 5);
+        if (world.minutes) /* in a short run it depends on the load of the machine */
+                CU_ASSERT(history.doubtful <= history.sets / 5);
         history_free(&history);
 }
 

@@ -427,9 +427,11 @@ a_killed_server_loses_nothing(void)
         over = broken = 0;
         for (int i = 0; i < 2; i++)
                 CU_ASSERT(weir_durable_on(stores[i], "life", live, NULL) == 0);
-        for (int number = 0; number < MANY; number++) {
+        for (int number = 0, before = 0; number < MANY; number++) {
                 begin_life(stores[number % 2], number);
                 if (number % 1000 == 500) {
+                        WEIR_TEST_EVENTUALLY(over >= before + 300); /* the server is there, and has done something */
+                        before = over;
                         redis_kill(&server, SIGKILL);
                         redis_restart(&server);
                 }
