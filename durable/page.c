@@ -22,37 +22,13 @@
 #include <weir/runtime.h>
 
 #include "durable/store.h"
+#include "durable/text.h"
 
 #define LIMIT     WEIR_SEC(3) /* of each operation */
 #define ROWS      100
 #define ROWS_MOST 1000
 
 /* -- texts: a name may have been chosen by a stranger -- */
-
-/* The bytes of the character at the beginning of a text; 0: they are no UTF-8. */
-static unsigned
-read_character(const char *text, uint32_t *code)
-{
-        static const uint32_t least[] = {0, 0, 0x80, 0x800, 0x10000};
-        const unsigned char *byte = (const unsigned char *)text;
-        unsigned size = *byte < 0x80 ? 1 : *byte < 0xc2 ? 0 : *byte < 0xe0 ? 2 : *byte < 0xf0 ? 3 : *byte < 0xf5 ? 4 : 0;
-
-        *code = size == 1 ? *byte : *byte & (0xffu >> (size + 1));
-        for (unsigned i = 1; i < size; i++) {
-                if ((byte[i] & 0xc0) != 0x80)
-                        return 0;
-                *code = *code << 6 | (byte[i] & 0x3f);
-        }
-        return size && *code >= least[size] && *code <= 0x10ffff && (*code < 0xd800 || *code > 0xdfff) ? size : 0;
-}
-
-/* Controls, and what turns the direction of a line or stands for nothing, are not. */
-static bool
-is_visible(uint32_t code)
-{
-        return code >= ' ' && (code < 0x7f || code > 0x9f) && (code < 0x200b || code > 0x200f) &&
-               (code < 0x2028 || code > 0x202e) && (code < 0x2060 || code > 0x206f) && code != 0xfeff && code != 0xad;
-}
 
 static const char *
 entity(char byte)
@@ -76,7 +52,7 @@ put_text(weir_task *exchange, const char *text)
 
         while (*text) {
                 uint32_t code;
-                unsigned size = read_character(text, &code);
+                unsigned size = weir__durable_read_character(text, &code);
                 const char *replaced = entity(*text);
 
                 if (used > sizeof out - 32) { /* a character takes 16 bytes at most */
@@ -86,7 +62,7 @@ put_text(weir_task *exchange, const char *text)
                 if (replaced)
                         used = (size_t)(stpcpy(out + used, replaced) - out);
                 for (unsigned i = 0; !replaced && i < (size ? size : 1); i++)
-                        if (size && is_visible(code))
+                        if (size && weir__durable_is_visible(code))
                                 out[used++] = text[i];
                         else
                                 used += (size_t)snprintf(out + used, sizeof out - used, "\\x%02x", (unsigned char)text[i]);

@@ -21,6 +21,8 @@
 #include <weir/runtime.h>
 #include <weir/timer.h>
 
+#include "durable/text.h"
+
 #define PAGE 1000
 
 static weir_durable *store;
@@ -31,13 +33,16 @@ static bool has_failed;
 static void
 print_text(const char *text, size_t size)
 {
-        for (size_t i = 0; i < size; i++) {
-                unsigned char byte = (unsigned char)text[i];
+        for (size_t i = 0; i < size;) {
+                uint32_t code;
+                unsigned length = weir__durable_read_character(text + i, &code); /* a NUL follows the text */
+                bool is_shown = length && weir__durable_is_visible(code) && code != '\\';
 
-                if (byte < ' ' || byte == 127 || byte == '\\')
-                        printf("\\x%02x", byte);
-                else
-                        putchar(byte);
+                for (unsigned rest = length ? length : 1; rest; rest--, i++)
+                        if (is_shown)
+                                putchar(text[i]);
+                        else
+                                printf("\\x%02x", (unsigned char)text[i]);
         }
 }
 
