@@ -282,6 +282,7 @@ static void
 part_names(struct weir__durable_queue *queue, struct weir__durable_pq_batch *batch)
 {
         struct weir__durable_pq_item *items = batch->items;
+        struct weir__durable_op *again = NULL;
         size_t count = 0;
 
         for (size_t i = 0; i < batch->count; i++) {
@@ -292,12 +293,19 @@ part_names(struct weir__durable_queue *queue, struct weir__durable_pq_batch *bat
                         items[count - 1].is_superseded = true;
                         batch->superseded++;
                 } else if (is_again) {
-                        weir__durable_queue_put_back(queue, items[i].op);
+                        items[i].op->next = again;
+                        again = items[i].op;
                         continue;
                 }
                 items[count++] = items[i];
         }
         batch->count = count;
+        while (again) { /* each one to the head of the queue, the last one first */
+                struct weir__durable_op *next = again->next;
+
+                weir__durable_queue_put_back(queue, again);
+                again = next;
+        }
 }
 
 static struct call *

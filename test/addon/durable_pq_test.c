@@ -15,7 +15,7 @@
                 WEIR_TEST(a_foreign_table_is_refused), WEIR_TEST(tables_of_another_version_are_refused),                      \
                 WEIR_TEST(a_user_without_the_right_is_told), WEIR_TEST(sets_of_a_name_at_once_have_generations_of_their_own), \
                 WEIR_TEST(operations_on_a_name_at_once_all_end), WEIR_TEST(names_and_payloads_may_be_any_bytes),              \
-                WEIR_TEST(both_schemes_are_known),
+                WEIR_TEST(both_schemes_are_known), WEIR_TEST(operations_that_have_to_wait_keep_their_order),
 
 static void a_database_that_is_not_there_fails_the_operation(void);
 static void tables_are_made_by_several_nodes_at_once(void);
@@ -26,6 +26,7 @@ static void sets_of_a_name_at_once_have_generations_of_their_own(void);
 static void operations_on_a_name_at_once_all_end(void);
 static void names_and_payloads_may_be_any_bytes(void);
 static void both_schemes_are_known(void);
+static void operations_that_have_to_wait_keep_their_order(void);
 
 #define weir_durable_open(url) outside(weir_durable_open(url))
 #include "test/addon/durable_cases.h"
@@ -239,5 +240,41 @@ both_schemes_are_known(void)
         weir_durable_close(same);
         CU_ASSERT(weir_durable_open("postgresql://host/?nonsense=1") == NULL && errno == EINVAL);
         CU_ASSERT(weir_durable_open("postgresql:") == NULL && errno == EINVAL);
+        end(store);
+}
+
+static void
+on_reset(struct weir__durable_op *op)
+{
+        weir_waitgroup_done(op->owner);
+}
+
+/* Of each name a call has one operation, and the others wait. */
+static void
+operations_that_have_to_wait_keep_their_order(void)
+{
+        struct weir__durable_op *ops[5];
+
+        begin();
+        CU_ASSERT(weir_shutdown() == 0 && weir_init(NULL) == 0);
+        weir_durable *store = weir_durable_open_with(NULL, url);
+        weir_waitgroup *group = weir_waitgroup_new();
+        CU_ASSERT(set(store, "a", HOUR, "x") == 0);
+        weir_waitgroup_add(group, 5);
+        for (int i = 0; i < 5; i++) {
+                ops[i] = weir__durable_op_new(WEIR__DURABLE_EXTEND, &(struct weir__durable_texts){.name = "a"});
+                CU_ASSERT_PTR_NOT_NULL_FATAL(ops[i]);
+                ops[i]->is_relative = true;
+                ops[i]->at = (i + 1) * HOUR;
+                ops[i]->as_if_now = 1;
+                ops[i]->ended = on_reset;
+                ops[i]->owner = group;
+                weir__durable_submit(store, ops[i]);
+        }
+        CU_ASSERT(weir_waitgroup_wait(group, WEIR_FOREVER) == 0);
+        CU_ASSERT(get(store, "a") == 0 && seen.info.due == 5 * HOUR + 1);
+        for (int i = 0; i < 5; i++)
+                weir__durable_op_free(ops[i]);
+        weir_waitgroup_free(group);
         end(store);
 }
