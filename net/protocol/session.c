@@ -225,9 +225,10 @@ weir__session_digest(struct weir_session *session, const char *data, size_t size
 {
         const struct weir_protocol *protocol = session->protocol;
         size_t at = 0;
+        unsigned room = weir__session_room(session);
 
         session->is_partial = false;
-        while (at < size && weir__session_has_room(session)) {
+        for (; at < size && room; room = room > 1 ? room - 1 : weir__session_room(session)) {
                 ssize_t end = weir__frame_end(protocol, data + at, size - at, &session->scanned);
 
                 if (!end) {

@@ -82,8 +82,10 @@ gather(const struct weir__transport *transport, struct iovec pieces[PIECES], int
 static void
 advance(struct weir__writer *writer, size_t part)
 {
-        writer->is_under_way |= part > 0;
         writer->left -= part;
+        if (writer->kind == WEIR__WRITER_BYTES && !writer->left)
+                return; /* it leaves the queue */
+        writer->is_under_way |= part > 0;
         if (writer->kind == WEIR__WRITER_BYTES) {
                 writer->data += part;
                 return;
