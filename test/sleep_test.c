@@ -1,6 +1,5 @@
 /* test/sleep_test.c: what the timer of a poller is set to when it sleeps. */
 #include <stdlib.h>
-#include <sys/eventfd.h>
 #include <sys/timerfd.h>
 #include <unistd.h>
 
@@ -115,40 +114,6 @@ a_timer_that_has_fired_between_two_sleeps_is_set_anew(void)
         end();
 }
 
-/* Ready eventfds, of which each look takes as many as it may. */
-static void
-events_that_bring_much_work_are_taken_few_at_a_time(void)
-{
-        struct epoll_event events[WEIR__EVENTS];
-        int fds[100];
-
-        begin();
-        for (unsigned i = 0; i < 100; i++) {
-                struct epoll_event event = {.events = EPOLLIN};
-
-                CU_ASSERT_FATAL((fds[i] = eventfd(1, EFD_CLOEXEC)) >= 0);
-                CU_ASSERT_EQUAL(epoll_ctl(poller->epoll_fd, EPOLL_CTL_ADD, fds[i], &event), 0);
-        }
-        CU_ASSERT_EQUAL(weir__sleep_wait(poller, WEIR__SLEEP_NONE, events), 100);
-        weir__sleep_note_work(poller, 100, 256);
-        CU_ASSERT_EQUAL(weir__sleep_wait(poller, WEIR__SLEEP_NONE, events), 100);
-        weir__sleep_note_work(poller, 100, 1600);
-        CU_ASSERT_EQUAL(weir__sleep_wait(poller, WEIR__SLEEP_NONE, events), 50);
-        for (unsigned i = 0; i < 4; i++)
-                weir__sleep_note_work(poller, weir__sleep_wait(poller, WEIR__SLEEP_NONE, events), 10000);
-        CU_ASSERT_EQUAL(weir__sleep_wait(poller, WEIR__SLEEP_NONE, events), 16);
-        weir__sleep_note_work(poller, 16, 200); /* as it is */
-        CU_ASSERT_EQUAL(weir__sleep_wait(poller, WEIR__SLEEP_NONE, events), 16);
-        weir__sleep_note_work(poller, 3, 3); /* there were no more */
-        CU_ASSERT_EQUAL(weir__sleep_wait(poller, WEIR__SLEEP_NONE, events), 16);
-        for (unsigned i = 0; i < 4; i++)
-                weir__sleep_note_work(poller, weir__sleep_wait(poller, WEIR__SLEEP_NONE, events), 100);
-        CU_ASSERT_EQUAL(weir__sleep_wait(poller, WEIR__SLEEP_NONE, events), 100);
-        for (unsigned i = 0; i < 100; i++)
-                close(fds[i]);
-        end();
-}
-
 int
 main(void)
 {
@@ -157,7 +122,6 @@ main(void)
                 WEIR_TEST(an_earlier_deadline_sets_the_timer),
                 WEIR_TEST(a_timer_that_has_fired_is_set_anew),
                 WEIR_TEST(a_timer_that_has_fired_between_two_sleeps_is_set_anew),
-                WEIR_TEST(events_that_bring_much_work_are_taken_few_at_a_time),
         };
 
         return weir_test_main("sleep", tests, sizeof tests / sizeof *tests);

@@ -50,9 +50,6 @@
 #define TIMED_MOST   WEIR_USEC(400)
 #define PUSHES_LEAST 64 /* work items that came during a timed wait */
 
-#define WORK_MOST    256 /* work items that wait: as many as a thread has free blocks for */
-#define EVENTS_LEAST 16
-
 #define DATA_EVENT (UINT64_MAX)     /* epoll data of the eventfd */
 #define DATA_TIMER (UINT64_MAX - 1) /* epoll data of the timerfd */
 
@@ -61,8 +58,7 @@ weir__sleep_open(struct weir__poller *poller)
 {
         struct weir__sleep_state *sleep = &poller->sleep;
 
-        *sleep = (struct weir__sleep_state){
-                .timer_fd = -1, .quiet_fd = -1, .armed_for = WEIR_FOREVER, .events_most = WEIR__EVENTS};
+        *sleep = (struct weir__sleep_state){.timer_fd = -1, .quiet_fd = -1, .armed_for = WEIR_FOREVER};
         sleep->timer_fd = timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC);
         sleep->quiet_fd = epoll_create1(EPOLL_CLOEXEC);
         if (sleep->timer_fd < 0 || sleep->quiet_fd < 0)
@@ -160,21 +156,9 @@ int
 weir__sleep_wait(struct weir__poller *poller, enum weir__sleep_kind kind, struct epoll_event events[WEIR__EVENTS])
 {
         if (kind != WEIR__SLEEP_COALESCING)
-                return epoll_wait(poller->epoll_fd, events, (int)poller->sleep.events_most, kind == WEIR__SLEEP_NONE ? 0 : -1);
+                return epoll_wait(poller->epoll_fd, events, WEIR__EVENTS, kind == WEIR__SLEEP_NONE ? 0 : -1);
         epoll_wait(poller->sleep.quiet_fd, events, WEIR__EVENTS, -1);
         return 0;
-}
-
-void
-weir__sleep_note_work(struct weir__poller *poller, int events, int64_t ready)
-{
-        struct weir__sleep_state *sleep = &poller->sleep;
-        unsigned half = (unsigned)events / 2;
-
-        if (ready > WORK_MOST && (unsigned)events > EVENTS_LEAST)
-                sleep->events_most = half > EVENTS_LEAST ? half : EVENTS_LEAST;
-        else if (ready < WORK_MOST / 2 && (unsigned)events == sleep->events_most && events < WEIR__EVENTS)
-                sleep->events_most = 2 * (unsigned)events < WEIR__EVENTS ? 2 * (unsigned)events : WEIR__EVENTS;
 }
 
 void
@@ -186,7 +170,7 @@ weir__sleep_end(struct weir__poller *poller, enum weir__sleep_kind kind, int eve
         sleep->woke_at = now;
         sleep->may_coalesce = false;
         if (kind == WEIR__SLEEP_MARKED) {
-                bool is_burst = events > 0 && (unsigned)events < sleep->events_most && sleep->since_wake < sleep->window / 2;
+                bool is_burst = events > 0 && events < WEIR__EVENTS && sleep->since_wake < sleep->window / 2;
 
                 sleep->may_coalesce = is_burst && (events > 1 || sleep->has_burst);
                 sleep->has_burst = is_burst;

@@ -9,14 +9,13 @@
 #define WEIR_KERNEL_SLEEP_H
 
 #include <stdbool.h>
-#include <stdint.h>
 #include <sys/epoll.h>
 
 #include <weir/time.h>
 
 struct weir__poller;
 
-#define WEIR__EVENTS 256 /* taken from epoll at once, at most */
+#define WEIR__EVENTS 256 /* taken from epoll at once */
 
 enum weir__sleep_kind {
         WEIR__SLEEP_NONE = 0,   /* a look at the descriptors */
@@ -37,7 +36,6 @@ struct weir__sleep_state {
         weir_nsec timed;      /* length of the next timed sleep; 0: the next one is marked */
         weir_nsec window;     /* weir__sleep_coalesce */
         weir_nsec no_coalescing_until; /* weir__sleep_forbid_coalescing */
-        unsigned events_most; /* taken from epoll at once: fewer while each brings much work */
         bool has_burst;       /* descriptors have ended the last marked sleep soon after the wake-up before */
         bool may_coalesce;    /* the next sleep may be a coalescing one */
 };
@@ -67,10 +65,6 @@ void weir__sleep_arm(struct weir__poller *poller, weir_nsec deadline);
 
 /* Sleeps, or looks at the descriptors.  Returns how many events there are. */
 int weir__sleep_wait(struct weir__poller *poller, enum weir__sleep_kind kind, struct epoll_event events[WEIR__EVENTS]);
-
-/* So many events have brought so many work items, or some were ready before.  When these are many, the next look takes fewer
- * events.  So the memory of the work that waits stays in the caches, of the CPU and of the thread. */
-void weir__sleep_note_work(struct weir__poller *poller, int events, int64_t ready);
 
 /* The sleep is over, with so many events. */
 void weir__sleep_end(struct weir__poller *poller, enum weir__sleep_kind kind, int events, weir_nsec now);

@@ -138,6 +138,4 @@ weir__poll(struct weir__poller *poller, weir_nsec now)
                 weir__watchdog_pass(poller);
         for (int i = 0; i < count; i++)
                 weir__sources_dispatch(poller, &events[i]);
-        if (count > 0)
-                weir__sleep_note_work(poller, count, atomic_load_explicit(&poller->ready.count, memory_order_relaxed));
 }
