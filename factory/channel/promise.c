@@ -247,7 +247,7 @@ release(struct weir_task *task, bool discarded)
 static void
 free_memory(struct weir_task *task)
 {
-        weir__waitable_unref(&promise_of(task)->object);
+        weir__waitable_unref_unnamed(&promise_of(task)->object);
 }
 
 static const char *
@@ -484,7 +484,7 @@ weir_promise_unref(weir_task *promise)
 
         if (object)
                 weir__references_expect(object, &object->references, "weir_promise_unref");
-        weir__waitable_unref(object);
+        weir__waitable_unref_unnamed(object);
 }
 
 int

@@ -310,22 +310,32 @@ weir__waitable_ref(struct weir__waitable *object)
         return object;
 }
 
-void
-weir__waitable_unref(struct weir__waitable *object)
+static inline void
+destroy(struct weir__waitable *object)
 {
-        if (!object)
-                return;
-        bool may_be_last = !object->name && atomic_load_explicit(&object->references, memory_order_acquire) == 1;
-        if (!may_be_last || !delist_unreferenced(object)) {
-                if (atomic_fetch_sub_explicit(&object->references, 1, memory_order_acq_rel) > 1)
-                        return;
-                if (object->name)
-                        weir__names_remove(map_of(object), object->name);
-                delist(object);
-        }
         if (object->ops->clear)
                 object->ops->clear(object);
         weir__free(object, size_of(object->ops, object->name ? object->name->size : 0));
+}
+
+void
+weir__waitable_unref(struct weir__waitable *object)
+{
+        if (!object || atomic_fetch_sub_explicit(&object->references, 1, memory_order_acq_rel) > 1)
+                return;
+        if (object->name)
+                weir__names_remove(map_of(object), object->name);
+        delist(object);
+        destroy(object);
+}
+
+void
+weir__waitable_unref_unnamed(struct weir__waitable *object)
+{
+        if (object && atomic_load_explicit(&object->references, memory_order_acquire) == 1 && delist_unreferenced(object))
+                destroy(object);
+        else
+                weir__waitable_unref(object);
 }
 
 /* Unlinks some of them.  Returns whether there are no more. */

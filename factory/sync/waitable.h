@@ -138,6 +138,9 @@ struct weir__waitable *weir__waitable_find(const struct weir__waitable_ops *ops,
 struct weir__waitable *weir__waitable_ref(struct weir__waitable *object);
 void weir__waitable_unref(struct weir__waitable *object);
 
+/* The same for an object without a name whose reference is likely the last: a locked operation less then. */
+void weir__waitable_unref_unnamed(struct weir__waitable *object);
+
 /* Before the program drops a reference.  An object that is gone still says so, as long as its memory is not used again. */
 static inline void
 weir__references_expect(const void *object, const _Atomic size_t *references, const char *call)
