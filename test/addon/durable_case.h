@@ -1,5 +1,5 @@
-/* test/addon/durable_case.h: what the cases of durable timers share (durable_cases.h): a runtime on the virtual clock, operations,
- * and a handler that notes what it gets. */
+/* test/addon/durable_case.h: what the cases of durable timers share (durable_cases.h): a runtime on the virtual clock,
+ * operations, and a handler that notes what it gets. */
 #ifndef WEIR_TEST_DURABLE_CASE_H
 #define WEIR_TEST_DURABLE_CASE_H
 
