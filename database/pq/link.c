@@ -171,9 +171,12 @@ void
 weir__pq_link_wait(struct weir__pq_link *link, struct weir__pq_after *after)
 {
         bool reads = !link->pause || link->copy == WEIR__PQ_COPY_IN;
+        bool feeds = !link->pause && link->copy == WEIR__PQ_COPY_IN; /* it has stopped because the socket was full then */
 
-        if (link->state == WEIR__PQ_READY)
-                weir__pq_link_await(link, reads, PQflush(link->connection) == 1, after);
+        if (link->state != WEIR__PQ_READY)
+                return;
+        int flushed = PQflush(link->connection);
+        weir__pq_link_await(link, reads, flushed == 1 || (flushed == 0 && feeds), after);
 }
 
 /* -- ends -- */
