@@ -35,6 +35,7 @@ static const struct {
         {-ENODATA, "it ended before the length that was said, or is not known"},
         {-ENOENT, "there is no such file, name, entry or inherited socket"},
         {-ENOEXEC, "the file is no program"},
+        {-EXDEV, "the two are in different places: file systems, or slots of a cluster"},
         {-EROFS, "it may only be read: the file, server, connection or transaction"},
         {-EUCLEAN, "the file is damaged, or is no database"},
         {-ENOTRECOVERABLE, "the server has rolled the transaction back"},
