@@ -106,7 +106,7 @@ call(struct weir__fiber *fiber)
         weir__fiber_run_stretch(fiber);
         weir__user_end(before);
         if (__builtin_expect(worker->poller != poller, 0))
-                weir__blocked_report(worker, worker->object);
+                weir__blocked_report(worker, atomic_load_explicit(&worker->object, memory_order_relaxed));
         atomic_store_explicit(&worker->callee, NULL, memory_order_relaxed);
 }
 

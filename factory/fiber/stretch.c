@@ -40,7 +40,7 @@ enter(struct weir__fiber *fiber)
         struct weir__worker *worker = weir__worker_self();
 
         worker->fiber = fiber;
-        worker->object = &fiber->task.work;
+        atomic_store_explicit(&worker->object, &fiber->task.work, memory_order_relaxed);
         atomic_store_explicit(&worker->callee, &callee, memory_order_release);
         atomic_store_explicit(&fiber->at, NULL, memory_order_relaxed);
         atomic_store_explicit(&worker->function, (weir__function *)fiber->function, memory_order_relaxed);
@@ -136,7 +136,7 @@ weir__fiber_go_on(weir_task *task, void *context)
         (void)context;
         weir__fiber_run_stretch(task->series->owner);
         if (weir__fiber_has_lost_poller(worker))
-                weir__fiber_report_blocked(worker, worker->object);
+                weir__fiber_report_blocked(worker, atomic_load_explicit(&worker->object, memory_order_relaxed));
         atomic_store_explicit(&worker->callee, NULL, memory_order_relaxed);
 }
 

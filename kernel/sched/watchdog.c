@@ -85,8 +85,9 @@ static void
 write_title(const struct weir__worker *worker, char *title)
 {
         bool is_callback = !atomic_load_explicit(&worker->callee, memory_order_acquire);
+        const struct weir__work *object = atomic_load_explicit(&worker->object, memory_order_relaxed);
 
-        weir__blocked_write_title(worker, is_callback ? worker->task : worker->object, title, WEIR__BLOCKED_TITLE);
+        weir__blocked_write_title(worker, is_callback ? worker->task : object, title, WEIR__BLOCKED_TITLE);
 }
 
 /* Exchanges the ownership word once.  Returns false if the callback has returned, or the worker is in a call of the library; then

@@ -92,7 +92,7 @@ weir__user_begin_as(const struct weir__callee *callee, const struct weir__work *
         struct weir__user_call call = {0};
 
         if (worker && !(atomic_load_explicit(&worker->callback_seq, memory_order_relaxed) & WEIR__SEQ_IN_USER)) {
-                worker->object = object;
+                atomic_store_explicit(&worker->object, object, memory_order_relaxed);
                 atomic_store_explicit(&worker->callee, callee, memory_order_relaxed);
                 call.poller = worker->poller;
         }
@@ -121,7 +121,7 @@ weir__user_end_as(struct weir__user_call call)
         if (call.before & WEIR__SEQ_IN_USER)
                 return;
         if (__builtin_expect(worker->poller != call.poller, 0))
-                weir__blocked_report(worker, worker->object);
+                weir__blocked_report(worker, atomic_load_explicit(&worker->object, memory_order_relaxed));
         atomic_store_explicit(&worker->callee, NULL, memory_order_relaxed);
 }
 

@@ -85,7 +85,7 @@ struct weir__worker {
         _Atomic(const struct weir__work_ops *) running; /* of the work that was begun last; relaxed */
         _Atomic(weir__function *) function;             /* the function of the program that was called last; relaxed */
         _Atomic(const struct weir__callee *) callee;    /* what that is; NULL: a callback of `task` */
-        const struct weir__work *object;                /* whose that is; NULL: not known.  Only while there is a callee */
+        _Atomic(const struct weir__work *) object;      /* whose that is; NULL: not known.  With a callee only; relaxed */
 
         _Atomic uint32_t track; /* of its thread in traces; relaxed */
 

@@ -3,6 +3,8 @@
  * cannot be.
  *
  * The linker puts the function below in front of that of weir (test/CMakeLists.txt). */
+#include <poll.h>
+
 #include "test/addon/mariadb_fake.h"
 
 #include <weir/promise.h>
@@ -145,16 +147,28 @@ a_limit_may_be_weeks(void)
         weir_test_end();
 }
 
+static _Atomic bool may_serve;
+
 static void
 serve_all(int fd)
 {
         static const unsigned char done[] = "\x07\0\0\x01\0\0\0\x02\0\0";
 
         served++;
+        WEIR_TEST_EVENTUALLY(may_serve);
         if (!fake_greet(fd))
                 return;
         while (fake_read(fd))
                 fake_send(fd, done, sizeof done);
+}
+
+/* Another connection waits to be accepted. */
+static bool
+is_dialled(const struct fake *fake)
+{
+        struct pollfd wait = {.fd = fake->listener, .events = POLLIN};
+
+        return poll(&wait, 1, 0) == 1;
 }
 
 /* The fake serves one connection at a time, so the second one is never made. */
@@ -166,10 +180,13 @@ an_idle_connection_is_taken_though_another_one_is_being_made(void)
 
         weir_test_begin_real(1);
         weir_log_set(NULL, NULL);
+        served = 0;
         fake_begin(&fake, serve_all);
         weir_mariadb *pool = pool_of(fake.url, 2, WEIR_SEC(60));
-        for (unsigned i = 0; i < 2; i++) /* at once: two connections are begun */
+        for (unsigned i = 0; i < 2; i++)
                 weir_task_start(weir_mariadb_query_new(pool, "SELECT 1", note_end, &ends[i]));
+        WEIR_TEST_EVENTUALLY(served == 1 && is_dialled(&fake));
+        may_serve = true;
         WEIR_TEST_EVENTUALLY(ends[0].calls == 1 && ends[1].calls == 1);
         WEIR_TEST_EVENTUALLY(server_stats(pool).connecting == 1 && server_stats(pool).idle == 1);
         weir_task_start(weir_mariadb_query_new(pool, "SELECT 1", note_end, &ends[2]));
