@@ -10,12 +10,17 @@ lose_poller(void)
         weir_test_lose_poller();
 }
 
+/* All spare workers may be on their way back: -EAGAIN. */
 static WEIR_TEST_OUTLINE void
 block(void)
 {
-        CU_ASSERT_EQUAL(weir_blocking_begin(), 0);
+        unsigned begins = 1;
+
+        for (; weir_blocking_begin() == -EAGAIN; begins++)
+                weir_test_sleep(100000);
         weir_test_lose_poller();
-        weir_blocking_end();
+        while (begins--)
+                weir_blocking_end();
 }
 
 static WEIR_TEST_OUTLINE void
