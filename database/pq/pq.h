@@ -167,7 +167,7 @@ struct weir__pq_query *weir__pq_next(struct weir__pq_link *link, bool *ret_close
 /* A query that was sent has its outcome: ends it.  Under its link's lock; takes the pool's. */
 void weir__pq_finish(struct weir__pq_query *query, int status, const char *problem, struct weir__pq_after *after);
 
-/* Whether somebody still waits for it.  Under its link's lock: who gives it up takes that afterwards, if it was sent. */
+/* Whether somebody still waits for it.  Under its link's lock.  A query that was sent is given up before that lock is taken. */
 bool weir__pq_is_wanted(struct weir__pq_query *query);
 
 /* Takes an idle link out of its pool's list.  Returns whether it was there.  Takes the pool's lock. */

@@ -91,8 +91,8 @@ delist(struct weir__waitable *object)
         weir__unlock(&part->lock);
 }
 
-/* Of an object without a name, whose last reference this is: whoever finds one takes its reference under the part's lock.
- * Returns false if somebody just has. */
+/* Drops the last reference to an object without a name.  A thread that finds the object takes a reference under the part's lock.
+ * Returns false if a thread just has. */
 static bool
 delist_unreferenced(struct weir__waitable *object)
 {

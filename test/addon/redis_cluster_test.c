@@ -584,7 +584,7 @@ a_master_that_was_demoted_is_left_at_once(void)
         redis_stop(&master);
 }
 
-/* The server is as good as it was: nobody asks the sentinels again, who may be away. */
+/* The server is as good as it was.  So the client does not ask the sentinels again, which may be away. */
 static void
 a_subscription_that_is_closed_says_nothing_against_its_server(void)
 {

@@ -237,7 +237,6 @@ an_address_is_checked(void)
                                             "redis+cluster://u@h"};
         static const char *const right[] = {"redis://h",    "redis://h:1/15",   "redis://u:p%20w@[::1]:7/",
                                             "redis://:p@h", "unix:///a/b?db=2", "redis+sentinel://a,b:1,c/master/3"};
-        struct weir_redis_config config = WEIR_REDIS_CONFIG_DEFAULT;
 
         for (unsigned i = 0; i < sizeof wrong / sizeof *wrong; i++) {
                 weir_redis *made = weir_redis_new(wrong[i], NULL);
@@ -256,6 +255,13 @@ an_address_is_checked(void)
                 weir_redis_unref(made);
         }
         CU_ASSERT_PTR_NULL(weir_redis_new(NULL, NULL));
+}
+
+static void
+a_config_is_checked_with_its_address(void)
+{
+        struct weir_redis_config config = WEIR_REDIS_CONFIG_DEFAULT;
+
         config.version = 1;
         CU_ASSERT_PTR_NULL(weir_redis_new("redis://h", &config));
         config.version = 0;
@@ -529,6 +535,7 @@ main(void)
                 WEIR_TEST(errors_have_a_status_and_the_text_of_the_server),
                 WEIR_TEST(what_is_made_wrongly_says_so),
                 WEIR_TEST(an_address_is_checked),
+                WEIR_TEST(a_config_is_checked_with_its_address),
                 WEIR_TEST(a_connection_begins_with_its_account_and_database),
                 WEIR_TEST(a_unix_socket_is_a_server),
                 WEIR_TEST(many_share_one_connection),
