@@ -206,6 +206,18 @@ check_left_out(struct judge *judge, const struct handler *handlers, size_t count
                 blame(judge, "fires", last);
 }
 
+/* A generation between two handlers was moved, perhaps into the past: then its due times pass once more.  It may have no handler,
+ * because it was late. */
+static inline bool
+is_returned(const struct judge *judge, const struct event *before, const struct event *run)
+{
+        for (const struct event *event = judge->first; event < judge->end; event++)
+                if (event->what == MOVE_TOLD && event->status == 0 && event->generation > before->generation &&
+                    event->generation < run->generation)
+                        return true;
+        return false;
+}
+
 static inline void
 check_skip(struct judge *judge, const struct handler *handlers, size_t count)
 {
@@ -220,7 +232,8 @@ check_skip(struct judge *judge, const struct handler *handlers, size_t count)
                         dues = dues_of_handler(judge, handlers, i, run->span - run->span % MINUTE);
                 if (!has_due(&dues, run->span))
                         blame(judge, "fires", run);
-                if (i && !dues.is_unknown && !dues.is_moved && is_new != (run->span > handlers[i - 1].begun->span))
+                if (i && !dues.is_unknown && !dues.is_moved && !is_returned(judge, handlers[i - 1].begun, run) &&
+                    is_new != (run->span > handlers[i - 1].begun->span))
                         blame(judge, "fires", run);
                 if (run->attempt == 1 && on_history(judge, run->span) + MISSED + TOLERANCE < run->at - lease &&
                     is_calm(judge, run->process, run->at - lease, run->at))

@@ -376,6 +376,12 @@ only_what_is_late_is_skipped(void)
         CU_ASSERT(VERDICT(first, run, over, move, moved, disturbed(500, 600, 0), last) == 1); /* there is another node */
         CU_ASSERT(VERDICT(first, run, over, move, last) == 0);
 
+        const struct event past = of_schedule(event(11, MOVE_TOLD, 2, 1, 7), 2 * MINUTE);
+        const struct event again = fired(101, RUN_BEGUN, 9, 10, 6), is_again = fired(102, RUN_ENDED, 9, 10, 6);
+        CU_ASSERT(VERDICT(first, run, over, move, past, again, is_again, last) == 0); /* it has come back */
+        CU_ASSERT(VERDICT(first, run, over, again, is_again, last) == 1);
+        CU_ASSERT(VERDICT(first, run, over, move, past, fired(101, RUN_BEGUN, 5, 7, 7), last) >= 1);
+
         struct event many[16] = {first, run, over, last, disturbed(0, 5000, -1)};
         for (int i = 0; i < 5; i++) {
                 many[5 + 2 * i] = of_schedule(event(100 * i + 10, MOVE_BEGUN, 2, 10 + i, 0), 90 * MSEC);
