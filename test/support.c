@@ -3,6 +3,7 @@
  * Threads: assertions, latches and the clock are for any thread; the rest is for the main thread.
  * Locks:   `assertions` guards CUnit's counts and its list of failures; each latch has its own. */
 #include <errno.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -55,6 +56,14 @@ limit_time(void)
         alarm(limit ? (unsigned)strtoul(limit, NULL, 10) : LIMIT_SECONDS);
 }
 
+/* A shell lets what it runs in the background ignore these, and so would all programs that a suite starts. */
+static void
+heed_signals(void)
+{
+        signal(SIGINT, SIG_DFL);
+        signal(SIGQUIT, SIG_DFL);
+}
+
 static bool
 add_tests(const char *suite_name, const struct weir_test *tests, size_t count)
 {
@@ -77,6 +86,7 @@ weir_test_main(const char *suite, const struct weir_test *tests, size_t count)
         main_thread = pthread_self();
         setvbuf(stdout, NULL, _IONBF, 0);
         limit_time();
+        heed_signals();
         if (CU_initialize_registry() != CUE_SUCCESS || !add_tests(suite, tests, count)) {
                 fprintf(stderr, "%s: %s\n", suite, CU_get_error_msg());
                 return EXIT_FAILURE;
