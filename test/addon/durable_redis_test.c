@@ -283,8 +283,8 @@ other_stores_are_rung_also_after_a_reconnect(void)
         CU_ASSERT(weir_durable_on(store, "another", count_delivery, NULL) == 0);
         WEIR_TEST_EVENTUALLY(rings_of(other) == 1 && rings_of(store) == 1); /* they listen */
         CU_ASSERT(put(store, "a", 0) == 0);
-        WEIR_TEST_EVENTUALLY(delivered == 1);
-        CU_ASSERT(rings_of(other) == 2 && rings_of(store) == 1); /* nobody rings for itself */
+        WEIR_TEST_EVENTUALLY(delivered == 1 && rings_of(other) == 2); /* its first look may be late, and find the timer before */
+        CU_ASSERT(rings_of(store) == 1); /* nobody rings for itself */
         redis_say(server.port, "CLIENT KILL TYPE pubsub");
         CU_ASSERT(put(store, "b", 0) == 0);
         WEIR_TEST_EVENTUALLY(delivered == 2 && rings_of(store) >= 2);
