@@ -379,7 +379,7 @@ weir_durable_problem(const weir_task *task)
         int status = op ? weir_task_status(task) : 0;
 
         if (!status)
-                return "";
+                return NULL;
         bool is_engines = atomic_load_explicit(&op->is_over, memory_order_acquire) && op->status == status;
         return is_engines && *op->reason ? op->reason : weir_strerror(status);
 }

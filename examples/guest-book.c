@@ -54,8 +54,10 @@ static void on_entries(weir_task *query, void *exchange)
         size_t size = 0;
         FILE *out = open_memstream(&page, &size);
 
-        if (!out || weir_task_status(query)) {
+        if (weir_task_status(query)) {
                 weir_http_reply_text(exchange, 503, weir_sqlite_problem(query));
+        } else if (!out) {
+                weir_http_reply_text(exchange, 503, "out of memory\n");
         } else {
                 for (size_t row = 0; row < weir_sqlite_rows(query); row++)
                         fprintf(out, "%s: %s\n", weir_sqlite_text(query, row, 0, NULL), weir_sqlite_text(query, row, 1, NULL));

@@ -263,11 +263,9 @@ weir_sqlite_problem(const weir_task *task)
 {
         const struct weir__sqlite_result *result = result_of(task);
 
-        if (result && result->problem)
-                return result->problem;
         if (!weir__sqlite_request_of(task) || weir_task_status(task) == 0)
-                return "";
-        return weir_strerror(weir_task_status(task));
+                return NULL;
+        return result && result->problem ? result->problem : weir_strerror(weir_task_status(task));
 }
 
 int

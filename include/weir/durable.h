@@ -250,10 +250,10 @@ WEIR_API weir_task *weir_durable_count_new(weir_durable *store, const char *pref
  * Threads: inside the task's callback. */
 WEIR_API uint64_t weir_durable_counted(const weir_task *count, enum weir_durable_state state);
 
-/* Why the task has failed, in the engine's words; of other failures, what weir_strerror says.
+/* Why the task has failed, for people: the engine's words; of other failures, what weir_strerror says.
  *
  * Owner:   the task.
- * Result:  "" without a failure, and for another task.
+ * Result:  NULL for another task, and if it has not failed.
  * Threads: inside the task's callback. */
 WEIR_API const char *weir_durable_problem(const weir_task *task);
 

@@ -232,12 +232,12 @@ WEIR_API const void *weir_sqlite_blob(const weir_task *task, size_t row, unsigne
 WEIR_API int64_t weir_sqlite_changes(const weir_task *task);
 WEIR_API int64_t weir_sqlite_inserted(const weir_task *task);
 
-/* Why the task has failed, in SQLite's words, with the name of the database and the beginning of the SQL:
+/* Why the task has failed, for people: SQLite's words, with the name of the database and the beginning of the SQL:
  * "orders.db: INSERT INTO orders(name, price) ...: UNIQUE constraint failed: orders.name".  Of a failure that
  * is not SQLite's: what weir_strerror says.
  *
  * Owner:   the task.
- * Result:  "" without a failure, and for another task.
+ * Result:  NULL for another task, and if it has not failed.
  * Threads: inside the task's callback. */
 WEIR_API const char *weir_sqlite_problem(const weir_task *task);
 

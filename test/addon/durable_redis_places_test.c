@@ -15,8 +15,11 @@ static atomic_uint delivered;
 static void
 note(weir_task *task, void *context)
 {
+        const char *words = weir_durable_problem(task);
+
         (void)context;
-        snprintf(problem, sizeof problem, "%s", weir_durable_problem(task));
+        CU_ASSERT_EQUAL(words == NULL, weir_task_status(task) == 0);
+        snprintf(problem, sizeof problem, "%s", words ? words : "");
 }
 
 static int cancelled;

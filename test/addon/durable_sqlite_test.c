@@ -24,9 +24,12 @@ static void each_of_many_operations_at_once_has_its_end(void);
 static void
 note_problem(weir_task *task, void *context)
 {
+        const char *words = weir_durable_problem(task);
+
         (void)context;
         seen.status = weir_task_status(task);
-        snprintf(seen.problem, sizeof seen.problem, "%s", weir_durable_problem(task));
+        CU_ASSERT_EQUAL(words == NULL, weir_task_status(task) == 0);
+        snprintf(seen.problem, sizeof seen.problem, "%s", words ? words : "");
 }
 
 static void
@@ -164,8 +167,10 @@ static struct {
 static void
 note_one_of_many(weir_task *task, void *status)
 {
-        atomic_fetch_add(&many.right,
-                         weir_task_status(task) == *(int *)status && strstr(weir_durable_problem(task), many.problem));
+        const char *problem = weir_durable_problem(task);
+        bool is_right = problem ? many.problem && strstr(problem, many.problem) : !many.problem;
+
+        atomic_fetch_add(&many.right, weir_task_status(task) == *(int *)status && is_right);
         atomic_fetch_add(&many.ends, 1);
 }
 
@@ -198,6 +203,6 @@ each_of_many_operations_at_once_has_its_end(void)
         weir_durable *store = open_store();
         set_many(store, -ECONNREFUSED, "timers.db");
         CU_ASSERT(mkdir(directory, 0700) == 0);
-        set_many(store, 0, "");
+        set_many(store, 0, NULL);
         end(store);
 }

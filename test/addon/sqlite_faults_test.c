@@ -7,8 +7,11 @@ static char problem[300];
 static void
 keep_problem(weir_task *task, void *context)
 {
+        const char *words = weir_sqlite_problem(task);
+
         (void)context;
-        snprintf(problem, sizeof problem, "%s", weir_sqlite_problem(task));
+        CU_ASSERT_EQUAL(words == NULL, weir_task_status(task) == 0);
+        snprintf(problem, sizeof problem, "%s", words ? words : "");
 }
 
 static int

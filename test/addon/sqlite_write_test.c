@@ -60,10 +60,13 @@ static struct {
 static void
 keep_outcome(weir_task *task, void *context)
 {
+        const char *words = weir_sqlite_problem(task);
+
         (void)context;
         outcome.status = weir_task_status(task);
         outcome.code = weir_sqlite_code(task);
-        snprintf(outcome.problem, sizeof outcome.problem, "%s", weir_sqlite_problem(task));
+        CU_ASSERT_EQUAL(words == NULL, weir_task_status(task) == 0);
+        snprintf(outcome.problem, sizeof outcome.problem, "%s", words ? words : "");
 }
 
 static weir_task *
@@ -321,8 +324,11 @@ static char problem[300];
 static void
 keep_problem(weir_task *task, void *context)
 {
+        const char *words = weir_sqlite_problem(task);
+
         (void)context;
-        snprintf(problem, sizeof problem, "%s", weir_sqlite_problem(task));
+        CU_ASSERT_EQUAL(words == NULL, weir_task_status(task) == 0);
+        snprintf(problem, sizeof problem, "%s", words ? words : "");
 }
 
 static void
