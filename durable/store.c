@@ -195,12 +195,16 @@ weir_durable_close(weir_durable *store)
 }
 
 int
-weir_durable_stats(weir_durable *store, struct weir_durable_stats *stats)
+weir_durable_stats(const weir_durable *of_store, struct weir_durable_stats *stats)
 {
-        if (!store)
-                return -ENOMEM;
+        weir_durable *store = (weir_durable *)of_store; /* its lock is taken */
+
         if (!stats || stats->size != sizeof *stats)
                 return -EINVAL;
+        if (!store)
+                return -ENOMEM;
+        if (weir_waitgroup_wait(store->group, 0) == -ECHILD)
+                return -ECHILD;
         pthread_mutex_lock(&store->lock);
         *stats = store->stats;
         stats->running = store->running;

@@ -217,7 +217,7 @@ static void
 a_client_that_leaves_the_queue_leaves_no_one_behind(void)
 {
         struct weir_client_config limits = WEIR_CLIENT_CONFIG_DEFAULT;
-        struct weir_client_stats stats = {.size = sizeof stats};
+        struct weir_client_stats stats = WEIR_CLIENT_STATS_DEFAULT;
         struct http_client other;
 
         limits.connections = 1;

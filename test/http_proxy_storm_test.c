@@ -218,7 +218,7 @@ blow(unsigned each)
 {
         struct weir_client_config limits = WEIR_CLIENT_CONFIG_DEFAULT;
         struct weir_http_server_config settings = WEIR_HTTP_SERVER_CONFIG_DEFAULT;
-        struct weir_client_stats stats = {.size = sizeof stats};
+        struct weir_client_stats stats = WEIR_CLIENT_STATS_DEFAULT;
         pthread_t servers[SERVERS], clients[CLIENTS];
 
         is_over = false;

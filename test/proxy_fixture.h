@@ -93,7 +93,7 @@ begin_streaming(void)
 static inline unsigned
 busy_connections(void)
 {
-        struct weir_client_stats stats = {.size = sizeof stats};
+        struct weir_client_stats stats = WEIR_CLIENT_STATS_DEFAULT;
 
         CU_ASSERT_EQUAL(weir_client_stats(client, &stats), 0);
         return stats.connections - stats.idle;

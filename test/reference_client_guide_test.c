@@ -258,7 +258,7 @@ static void
 a_client_has_settings(void)
 {
         struct weir_client_config config = WEIR_CLIENT_CONFIG_DEFAULT;
-        struct weir_client_stats stats = {.size = sizeof stats};
+        struct weir_client_stats stats = WEIR_CLIENT_STATS_DEFAULT;
         weir_cookie_jar *jar = weir_cookie_jar_new();
 
         begin();

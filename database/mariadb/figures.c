@@ -7,10 +7,12 @@
 #include <unistd.h>
 
 int
-weir_mariadb_stats(weir_mariadb *where, struct weir_mariadb_stats *stats)
+weir_mariadb_stats(const weir_mariadb *where, struct weir_mariadb_stats *stats)
 {
-        if (!where || !stats || stats->size != sizeof *stats)
+        if (!stats || stats->size != sizeof *stats)
                 return -EINVAL;
+        if (!where)
+                return -ENOMEM;
         if (where->base.pid != getpid())
                 return -ECHILD;
         weir_mariadb *pool = weir__mariadb_pool_of(&where->base);

@@ -7,10 +7,12 @@
 #include <unistd.h>
 
 int
-weir_pq_stats(weir_pq *where, struct weir_pq_stats *stats)
+weir_pq_stats(const weir_pq *where, struct weir_pq_stats *stats)
 {
-        if (!where || !stats || stats->size != sizeof *stats)
+        if (!stats || stats->size != sizeof *stats)
                 return -EINVAL;
+        if (!where)
+                return -ENOMEM;
         if (where->base.pid != getpid())
                 return -ECHILD;
         weir_pq *pool = weir__pq_pool_of(&where->base);

@@ -338,9 +338,9 @@ struct weir_durable_stats {
 
 /* Fills `stats`.
  *
- * Result:  0; -EINVAL for NULL or a wrong size; -ENOMEM for a NULL store.
- * Threads: any, also inside a callback. */
-WEIR_API int weir_durable_stats(weir_durable *store, struct weir_durable_stats *stats);
+ * Result:  0; -EINVAL for NULL, or a wrong size; -ENOMEM for a NULL store; -ECHILD in a forked child.
+ * Threads: any, also inside a callback.  The numbers are of one instant. */
+WEIR_API int weir_durable_stats(const weir_durable *store, struct weir_durable_stats *stats);
 
 /* -- a page -- */
 

@@ -105,9 +105,9 @@ WEIR_API void weir_client_unref(weir_client *client);
  * Threads: any.  Never blocks. */
 WEIR_API void weir_client_close_idle(weir_client *client);
 
-/* What a client has and has done.  All are sums over its origins. */
+/* What a client has and has done.  All are sums over its origins.  Start from WEIR_CLIENT_STATS_DEFAULT. */
 struct weir_client_stats {
-        size_t size;          /* of this struct; set by the caller */
+        size_t size;          /* of this struct; set by WEIR_CLIENT_STATS_DEFAULT */
         unsigned connections; /* that are open, or being made */
         unsigned idle;        /* of them */
         unsigned waiting;     /* requests that wait for a connection */
@@ -117,8 +117,17 @@ struct weir_client_stats {
         uint64_t failed;      /* that ended without a response */
 };
 
-/* Result:  0; -EINVAL for NULL, or a wrong size.
- * Threads: any.  The numbers are of about one instant. */
+/* The initial value of a struct weir_client_stats: its size, and 0 for all else. */
+#ifdef __cplusplus
+#define WEIR_CLIENT_STATS_DEFAULT {sizeof(struct weir_client_stats), 0, 0, 0, 0, 0, 0, 0}
+#else
+#define WEIR_CLIENT_STATS_DEFAULT {.size = sizeof(struct weir_client_stats)}
+#endif
+
+/* Fills `stats`.
+ *
+ * Result:  0; -EINVAL for NULL, or a wrong size.
+ * Threads: any, also inside a callback.  The numbers are of about one instant. */
 WEIR_API int weir_client_stats(const weir_client *client, struct weir_client_stats *stats);
 
 /* The client of requests that name none.  It has the default config.

@@ -114,9 +114,9 @@ WEIR_API void weir_mariadb_unref(weir_mariadb *pool);
  * Threads: any.  Never blocks. */
 WEIR_API void weir_mariadb_close(weir_mariadb *pool);
 
-/* What a pool has and has done. */
+/* What a pool has and has done.  Start from WEIR_MARIADB_STATS_DEFAULT. */
 struct weir_mariadb_stats {
-        size_t size;          /* of this struct; set by the caller */
+        size_t size;          /* of this struct; set by WEIR_MARIADB_STATS_DEFAULT */
         unsigned connections; /* that are open, or being made */
         unsigned connecting;  /* of them */
         unsigned idle;        /* of them */
@@ -134,9 +134,18 @@ struct weir_mariadb_stats {
         weir_nsec waited;     /* by queries for connections, in all */
 };
 
-/* Result:  0; -EINVAL for NULL, or a wrong size; -ECHILD in a forked child.
- * Threads: any.  The numbers are of one instant. */
-WEIR_API int weir_mariadb_stats(weir_mariadb *pool, struct weir_mariadb_stats *stats);
+/* The initial value of a struct weir_mariadb_stats: its size, and 0 for all else. */
+#ifdef __cplusplus
+#define WEIR_MARIADB_STATS_DEFAULT {sizeof(struct weir_mariadb_stats), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}
+#else
+#define WEIR_MARIADB_STATS_DEFAULT {.size = sizeof(struct weir_mariadb_stats)}
+#endif
+
+/* Fills `stats`.
+ *
+ * Result:  0; -EINVAL for NULL, or a wrong size; -ENOMEM for a NULL pool; -ECHILD in a forked child.
+ * Threads: any, also inside a callback.  The numbers are of one instant. */
+WEIR_API int weir_mariadb_stats(const weir_mariadb *pool, struct weir_mariadb_stats *stats);
 
 /* Writes the figures of all pools to a descriptor, in the text format of weir_metrics_write.  Names begin with
  * weir_mariadb_, and the label `pool` has the name, with "#2" and so on behind it when several pools have the same

@@ -220,6 +220,7 @@ what_is_wrong_is_told(void)
         weir_task_dismiss(task);
         weir_task_dismiss(weir_durable_cancel_new(store, "a", look, NULL));
         weir_durable_close(NULL);
+        CU_ASSERT(weir_durable_stats(store, NULL) == -EINVAL && weir_durable_stats(NULL, NULL) == -EINVAL);
         end(store);
 }
 
@@ -277,7 +278,8 @@ a_forked_child_is_told(void)
         listen(store);
         pid_t child = fork();
         if (child == 0) {
-                bool is_told = weir_durable_open(url) == NULL && errno == ECHILD;
+                struct weir_durable_stats stats = WEIR_DURABLE_STATS_DEFAULT;
+                bool is_told = weir_durable_open(url) == NULL && errno == ECHILD && weir_durable_stats(store, &stats) == -ECHILD;
                 int failed = weir_task_run(weir_durable_set_after_new(store, "a", 0, "topic", NULL, 0, NULL, NULL));
 
                 _exit(!is_told || failed != -ECHILD || weir_durable_on(store, "other", take, &got) != -ECHILD);

@@ -327,7 +327,9 @@ bad_input_is_answered(void)
         weir_task *query = weir_mariadb_query_new(pool, "SELECT 1", NULL, NULL);
         CU_ASSERT_EQUAL(weir_mariadb_add_binary(query, NULL, 1), -EINVAL);
         CU_ASSERT_EQUAL(weir_task_run(query), -EINVAL);
+        struct weir_mariadb_stats stats = WEIR_MARIADB_STATS_DEFAULT;
         CU_ASSERT_EQUAL(weir_mariadb_stats(NULL, NULL), -EINVAL);
+        CU_ASSERT_EQUAL(weir_mariadb_stats(NULL, &stats), -ENOMEM);
         weir_mariadb_unref(NULL);
         weir_mariadb_close(NULL);
         CU_ASSERT_PTR_NULL(weir_mariadb_ref(NULL));

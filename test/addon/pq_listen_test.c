@@ -123,7 +123,7 @@ it_listens_when_the_server_comes(void)
         weir_pq *pool = server_pool(1, 0, false);
         weir_channel *events = weir_pq_events_new(10);
         weir_pq_listener *listener = weir_pq_listen(pool, "a", events);
-        struct weir_pq_stats stats = {.size = sizeof stats};
+        struct weir_pq_stats stats = WEIR_PQ_STATS_DEFAULT;
         WEIR_TEST_EVENTUALLY(weir_pq_stats(pool, &stats) == 0 && stats.refused >= 2);
         server_start();
         CU_ASSERT_STRING_EQUAL(next(events), "a=+");

@@ -246,7 +246,9 @@ bad_input_is_answered(void)
         weir_task *query = weir_pq_query_new(pool, "SELECT 1", NULL, NULL);
         CU_ASSERT_EQUAL(weir_pq_add_binary(query, 17, NULL, 1), -EINVAL);
         CU_ASSERT_EQUAL(weir_task_run(query), -EINVAL);
+        struct weir_pq_stats stats = WEIR_PQ_STATS_DEFAULT;
         CU_ASSERT_EQUAL(weir_pq_stats(NULL, NULL), -EINVAL);
+        CU_ASSERT_EQUAL(weir_pq_stats(NULL, &stats), -ENOMEM);
         weir_pq_unref(NULL);
         weir_pq_close(NULL);
         CU_ASSERT_PTR_NULL(weir_pq_ref(NULL));

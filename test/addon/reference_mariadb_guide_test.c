@@ -47,7 +47,7 @@ a_pool_has_a_config(void)
         config.limit = WEIR_SEC(5);
         weir_mariadb *orders = weir_mariadb_new(server_url(false), &config);
         weir_mariadb *same = weir_mariadb_ref(orders);
-        struct weir_mariadb_stats stats = {.size = sizeof stats};
+        struct weir_mariadb_stats stats = WEIR_MARIADB_STATS_DEFAULT;
         CU_ASSERT(weir_mariadb_stats(orders, &stats) == 0 && stats.connections == 0); /* it connects when there is a query */
         weir_mariadb_close(orders);
         CU_ASSERT(weir_task_run(weir_mariadb_query_new(same, "SELECT 1", NULL, NULL)) == -EPIPE);

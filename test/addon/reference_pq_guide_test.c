@@ -47,7 +47,7 @@ a_pool_has_a_config(void)
         config.limit = WEIR_SEC(5);
         weir_pq *orders = weir_pq_new(server_conninfo(false), &config);
         weir_pq *same = weir_pq_ref(orders);
-        struct weir_pq_stats stats = {.size = sizeof stats};
+        struct weir_pq_stats stats = WEIR_PQ_STATS_DEFAULT;
         CU_ASSERT(weir_pq_stats(orders, &stats) == 0 && stats.connections == 0); /* it connects when there is a query */
         weir_pq_close(orders);
         CU_ASSERT(weir_task_run(weir_pq_query_new(same, "SELECT 1", NULL, NULL)) == -EPIPE);

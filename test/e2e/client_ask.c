@@ -349,7 +349,7 @@ upgrade(struct line *line, const char *word)
 static void
 tell_stats(struct line *line)
 {
-        struct weir_client_stats stats = {.size = sizeof stats};
+        struct weir_client_stats stats = WEIR_CLIENT_STATS_DEFAULT;
         char answer[ANSWER_MAX];
 
         weir_client_stats(client, &stats);
