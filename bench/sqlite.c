@@ -169,7 +169,7 @@ measure_tasks(const void *argument, double values[BENCH_VALUES])
         if (job->reads)
                 fill_table(handle);
         sqlite3_close(handle);
-        db = weir_sqlite_open(path, NULL);
+        db = weir_sqlite_new(path, NULL);
         if (weir_task_run(weir_sqlite_exec_new(db, "DELETE FROM t WHERE a < 0", NULL, NULL)))
                 return false;
         int64_t wall = bench_now(), cpu = bench_cpu();

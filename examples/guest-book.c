@@ -91,7 +91,7 @@ int main(int argc, char *argv[])
         int result;
 
         config.on_writer = make_table;
-        book = weir_sqlite_open(argc > 2 ? argv[2] : "guest-book.db", &config);
+        book = weir_sqlite_new(argc > 2 ? argv[2] : "guest-book.db", &config);
         result = add_handlers(router);
         if (!result)
                 result = weir_http_serve(argc > 1 ? argv[1] : "127.0.0.1:8888", weir_http_router_handle, router);

@@ -124,7 +124,7 @@ int main(int argc, char *argv[])
 
         lifetime = argc > 2 ? WEIR_SEC(atof(argv[2])) : lifetime;
         of_ends.on_writer = make_table;
-        ends = weir_sqlite_open("ended.db", &of_ends);
+        ends = weir_sqlite_new("ended.db", &of_ends);
         config.lease = WEIR_SEC(5); /* behind it, another process takes over */
         store = weir_durable_open_with(&config, "sqlite:timers.db");
         weir_http_router_add(router, "POST", "/login", on_login, NULL);

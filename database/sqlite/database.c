@@ -476,7 +476,7 @@ take_config(weir_sqlite *db, const char *path, const struct weir_sqlite_config *
 }
 
 weir_sqlite *
-weir_sqlite_open(const char *path, const struct weir_sqlite_config *config)
+weir_sqlite_new(const char *path, const struct weir_sqlite_config *config)
 {
         static pthread_once_t once = PTHREAD_ONCE_INIT;
         weir_sqlite *db = path && *path ? calloc(1, sizeof *db) : NULL;

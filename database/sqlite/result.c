@@ -60,8 +60,8 @@ weir__sqlite_result_begin(struct weir__sqlite_result *result, sqlite3_stmt *stat
         int failed = 0;
 
         weir__sqlite_result_clear(result);
-        result->columns = (unsigned)sqlite3_column_count(statement);
-        for (unsigned i = 0; i < result->columns && !failed; i++) {
+        result->columns = (size_t)sqlite3_column_count(statement);
+        for (size_t i = 0; i < result->columns && !failed; i++) {
                 const char *name = sqlite3_column_name(statement, (int)i);
 
                 failed = name ? append(result, name, strlen(name)) : -ENOMEM;
@@ -77,7 +77,7 @@ make_room(struct weir__sqlite_result *result)
 
         if (wanted <= result->room)
                 return 0;
-        size_t room = 2 * result->room + result->columns * (size_t)4;
+        size_t room = 2 * result->room + 4 * result->columns;
         struct weir__sqlite_value *values = realloc(result->values, room * sizeof *values);
         if (!values)
                 return -ENOMEM;
@@ -128,7 +128,7 @@ weir__sqlite_result_add_row(struct weir__sqlite_result *result, sqlite3_stmt *st
 {
         int failed = result->rows >= config->max_rows ? -EMSGSIZE : make_room(result);
 
-        for (unsigned i = 0; i < result->columns && !failed; i++)
+        for (size_t i = 0; i < result->columns && !failed; i++)
                 failed = take(result, &result->values[result->rows * result->columns + i], statement, (int)i, config->max_bytes);
         if (!failed)
                 result->rows++;
@@ -151,7 +151,7 @@ weir_sqlite_rows(const weir_task *task)
         return result ? result->rows : 0;
 }
 
-unsigned
+size_t
 weir_sqlite_columns(const weir_task *task)
 {
         const struct weir__sqlite_result *result = result_of(task);
@@ -160,21 +160,37 @@ weir_sqlite_columns(const weir_task *task)
 }
 
 const char *
-weir_sqlite_column_name(const weir_task *task, unsigned column)
+weir_sqlite_name(const weir_task *task, size_t column)
 {
         const struct weir__sqlite_result *result = result_of(task);
 
         if (!result || column >= result->columns)
                 return NULL;
         const char *name = result->data;
-        for (unsigned i = 0; i < column; i++)
+        for (size_t i = 0; i < column; i++)
                 name += strlen(name) + 1;
         return name;
 }
 
+int
+weir_sqlite_column(const weir_task *task, const char *name)
+{
+        const struct weir__sqlite_result *result = result_of(task);
+
+        if (!weir__sqlite_request_of(task) || !name)
+                return -EINVAL;
+        const char *found = result ? result->data : NULL;
+        for (size_t column = 0; result && column < result->columns; column++) {
+                if (strcmp(found, name) == 0)
+                        return (int)column;
+                found += strlen(found) + 1;
+        }
+        return -ENOENT;
+}
+
 /* NULL: there is none. */
 static const struct weir__sqlite_value *
-value_of(const weir_task *task, size_t row, unsigned column, const char **data)
+value_of(const weir_task *task, size_t row, size_t column, const char **data)
 {
         const struct weir__sqlite_result *result = result_of(task);
 
@@ -185,7 +201,7 @@ value_of(const weir_task *task, size_t row, unsigned column, const char **data)
 }
 
 enum weir_sqlite_type
-weir_sqlite_type(const weir_task *task, size_t row, unsigned column)
+weir_sqlite_type(const weir_task *task, size_t row, size_t column)
 {
         const char *data;
         const struct weir__sqlite_value *value = value_of(task, row, column, &data);
@@ -203,7 +219,7 @@ cut(double real)
 }
 
 int64_t
-weir_sqlite_int64(const weir_task *task, size_t row, unsigned column)
+weir_sqlite_int64(const weir_task *task, size_t row, size_t column)
 {
         const char *data;
         const struct weir__sqlite_value *value = value_of(task, row, column, &data);
@@ -214,7 +230,7 @@ weir_sqlite_int64(const weir_task *task, size_t row, unsigned column)
 }
 
 double
-weir_sqlite_double(const weir_task *task, size_t row, unsigned column)
+weir_sqlite_double(const weir_task *task, size_t row, size_t column)
 {
         const char *data;
         const struct weir__sqlite_value *value = value_of(task, row, column, &data);
@@ -225,7 +241,7 @@ weir_sqlite_double(const weir_task *task, size_t row, unsigned column)
 }
 
 const char *
-weir_sqlite_text(const weir_task *task, size_t row, unsigned column, size_t *size)
+weir_sqlite_text(const weir_task *task, size_t row, size_t column, size_t *size)
 {
         const char *data;
         const struct weir__sqlite_value *value = value_of(task, row, column, &data);
@@ -237,17 +253,17 @@ weir_sqlite_text(const weir_task *task, size_t row, unsigned column, size_t *siz
 }
 
 const void *
-weir_sqlite_blob(const weir_task *task, size_t row, unsigned column, size_t *size)
+weir_sqlite_blob(const weir_task *task, size_t row, size_t column, size_t *size)
 {
         return weir_sqlite_text(task, row, column, size);
 }
 
-int64_t
-weir_sqlite_changes(const weir_task *task)
+uint64_t
+weir_sqlite_affected(const weir_task *task)
 {
         const struct weir__sqlite_result *result = result_of(task);
 
-        return result ? result->changes : 0;
+        return result ? (uint64_t)result->affected : 0;
 }
 
 int64_t

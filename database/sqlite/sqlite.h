@@ -42,11 +42,11 @@ struct weir__sqlite_result {
         char *problem; /* NULL: none */
 
         size_t rows, room; /* values there is room for */
-        unsigned columns;
+        size_t columns;
         struct weir__sqlite_value *values; /* row by row */
         char *data;                        /* the names of the columns, then texts and blobs, each with a NUL */
         size_t used, data_room;
-        int64_t changes, inserted;
+        int64_t affected, inserted;
 };
 
 struct weir__sqlite_result *weir__sqlite_result_new(void);

@@ -112,7 +112,7 @@ weir__sqlite_run_statement(weir_sqlite_connection *connection, struct weir__sqli
         status = step(connection, request, statement);
         connection->is_alone = false;
         if (!status && sqlite3_total_changes64(connection->handle) != before) {
-                request->result->changes = sqlite3_changes64(connection->handle);
+                request->result->affected = sqlite3_changes64(connection->handle);
                 request->result->inserted = sqlite3_last_insert_rowid(connection->handle);
         }
         return status;

@@ -62,7 +62,7 @@ open_engine(const char *where, weir_durable *store)
         engine->base = (struct weir__durable_engine){&weir__durable_sqlite, store};
         weir__durable_queue_init(&engine->writes, store, engine, start_batch);
         engine->bell = weir__durable_bell_new(where, store);
-        engine->db = engine->bell ? weir_sqlite_open(where, &config) : NULL;
+        engine->db = engine->bell ? weir_sqlite_new(where, &config) : NULL;
         if (engine->db)
                 return &engine->base;
         int failed = errno;

@@ -45,8 +45,8 @@ enum weir_mariadb_tls {
         WEIR_MARIADB_TLS_VERIFIED, /* it is encrypted, and the peer's certificate is trusted and for the host's name */
 };
 
-/* Begins with WEIR_MARIADB_CONFIG_DEFAULT.  0 in a field means its default; WEIR_FOREVER means no limit.
- * Texts are copied. */
+/* How a pool works.  Start from WEIR_MARIADB_CONFIG_DEFAULT; 0 in a field means its default; WEIR_FOREVER means
+ * no limit.  Texts are copied. */
 struct weir_mariadb_config {
         size_t size;               /* of this struct; set by WEIR_MARIADB_CONFIG_DEFAULT */
         const char *name;          /* of the pool, for people: in dumps, messages and metrics; default: the database's */
@@ -322,7 +322,8 @@ WEIR_API int weir_mariadb_row_int(const weir_mariadb_row *row, size_t column, in
  * Threads: a worker.  With retries it is called anew for each attempt. */
 typedef void weir_mariadb_steps_fn(weir_mariadb *transaction, weir_series *series, void *context);
 
-/* Begins with WEIR_MARIADB_TRANSACTION_CONFIG_DEFAULT.  0 in a field means its default.  Texts are copied. */
+/* How a transaction runs.  Start from WEIR_MARIADB_TRANSACTION_CONFIG_DEFAULT; 0 in a field means its default.  Texts are
+ * copied. */
 struct weir_mariadb_transaction_config {
         size_t size;       /* of this struct; set by WEIR_MARIADB_TRANSACTION_CONFIG_DEFAULT */
         const char *begin; /* the first statement; default: "START TRANSACTION".  "START TRANSACTION READ ONLY", for

@@ -35,8 +35,8 @@ WEIR_BEGIN
 /* A pool of connections to a database.  The handle of a transaction is one, too: of one connection. */
 typedef struct weir_pq weir_pq;
 
-/* Begins with WEIR_PQ_CONFIG_DEFAULT.  0 in a field means its default; WEIR_FOREVER means no limit.
- * Texts are copied. */
+/* How a pool works.  Start from WEIR_PQ_CONFIG_DEFAULT; 0 in a field means its default; WEIR_FOREVER means
+ * no limit.  Texts are copied. */
 struct weir_pq_config {
         size_t size;              /* of this struct; set by WEIR_PQ_CONFIG_DEFAULT */
         const char *name;         /* of the pool, for people: in dumps, messages and metrics; default: the database's */
@@ -309,7 +309,8 @@ WEIR_API int weir_pq_row_int(const weir_pq_row *row, size_t column, int64_t *ret
  * Threads: a worker.  With retries it is called anew for each attempt. */
 typedef void weir_pq_steps_fn(weir_pq *transaction, weir_series *series, void *context);
 
-/* Begins with WEIR_PQ_TRANSACTION_CONFIG_DEFAULT.  0 in a field means its default.  Texts are copied. */
+/* How a transaction runs.  Start from WEIR_PQ_TRANSACTION_CONFIG_DEFAULT; 0 in a field means its default.  Texts are
+ * copied. */
 struct weir_pq_transaction_config {
         size_t size;         /* of this struct; set by WEIR_PQ_TRANSACTION_CONFIG_DEFAULT */
         const char *begin;   /* the first statement; default: "BEGIN".  "BEGIN ISOLATION LEVEL SERIALIZABLE", for example */

@@ -1,6 +1,6 @@
 /* weir/sqlite.h: a database of SQLite as tasks.  The library libweir-sqlite.
  *
- *     weir_sqlite *db = weir_sqlite_open("orders.db", NULL);
+ *     weir_sqlite *db = weir_sqlite_new("orders.db", NULL);
  *
  *     weir_task *insert = weir_sqlite_exec_new(db, "INSERT INTO orders(name, price) VALUES (?, ?)", on_insert, NULL);
  *     weir_sqlite_bind_text(insert, 1, "tea", SIZE_MAX);
@@ -71,8 +71,8 @@ enum weir_sqlite_sync {
         WEIR_SQLITE_SYNC_OFF,      /* when the system likes: a loss of power may damage the file */
 };
 
-/* Begins with WEIR_SQLITE_CONFIG_DEFAULT.  0 in a field means its default; WEIR_FOREVER and SIZE_MAX mean
- * no limit.  Texts are copied. */
+/* How a database works.  Start from WEIR_SQLITE_CONFIG_DEFAULT; 0 in a field means its default; WEIR_FOREVER
+ * and SIZE_MAX mean no limit.  Texts are copied. */
 struct weir_sqlite_config {
         size_t size;                       /* of this struct; set by WEIR_SQLITE_CONFIG_DEFAULT */
         const char *name;                  /* in dumps and metrics; default: the path behind its last slash */
@@ -94,10 +94,12 @@ struct weir_sqlite_config {
 };
 
 /* The initializer of a config. */
-#define WEIR_SQLITE_CONFIG_DEFAULT                        \
-        {                                                 \
-                .size = sizeof(struct weir_sqlite_config) \
-        }
+#ifdef __cplusplus
+#define WEIR_SQLITE_CONFIG_DEFAULT \
+        {sizeof(struct weir_sqlite_config), 0, WEIR_SQLITE_SYNC_FULL, false, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}
+#else
+#define WEIR_SQLITE_CONFIG_DEFAULT {.size = sizeof(struct weir_sqlite_config)}
+#endif
 
 /* Makes a database.  The file is opened, or made, by the first task that needs it.  If that fails the
  * task has the failure, and the next one tries again.  A NULL config is the default.
@@ -109,7 +111,7 @@ struct weir_sqlite_config {
  * Result:  NULL with errno EINVAL for a NULL or an empty path, and for a config of a wrong size or with an
  *          unknown value; ENOMEM; ENOTSUP: this SQLite was built without threads; ECHILD in a forked child.
  * Threads: any.  Never blocks.  It works before the runtime has started. */
-WEIR_API weir_sqlite *weir_sqlite_open(const char *path, const struct weir_sqlite_config *config);
+WEIR_API weir_sqlite *weir_sqlite_new(const char *path, const struct weir_sqlite_config *config);
 
 /* Takes and drops a reference.  Tasks have their own.  When the last one is dropped the connections are
  * closed on the executor, or in the call if the runtime does not run.  Both accept NULL.
@@ -118,9 +120,12 @@ WEIR_API weir_sqlite *weir_sqlite_open(const char *path, const struct weir_sqlit
 WEIR_API weir_sqlite *weir_sqlite_ref(weir_sqlite *db);
 WEIR_API void weir_sqlite_unref(weir_sqlite *db);
 
-/* Makes a task that closes the database.  From its start on other tasks are refused: they end with
- * -EPIPE.  Those that had started before go on to their ends.  Then the connections are closed, and
- * SQLite moves what is in the WAL into the file.  A cancel ends the task, and the closing goes on.
+/* Makes a task that closes the database.  A pool of connections to a server is closed at once
+ * (weir_pq_close); this one takes its time, and a program may want to know when the file is complete.
+ *
+ * From the start of the task on other tasks are refused: they end with -EPIPE.  Those that had started
+ * before go on to their ends.  Then the connections are closed, and SQLite moves what is in the WAL into the
+ * file.  A cancel ends the task, and the closing goes on.
  *
  * Owner:   the caller, until the task is consumed.  References stay, and are to be dropped.
  * Result:  NULL when out of memory; every consumer accepts NULL.  The task's status: 0; -ENOMEM for a NULL
@@ -173,8 +178,8 @@ WEIR_API weir_task *weir_sqlite_exec_new(weir_sqlite *db, const char *sql, weir_
  * Owner, Result, Threads: as for weir_sqlite_exec_new. */
 WEIR_API weir_task *weir_sqlite_exec_alone_new(weir_sqlite *db, const char *sql, weir_task_fn *done, void *context);
 
-/* Binds a value to a parameter: the first one is 1.  A parameter that is not bound is NULL.  Another bind
- * replaces it.
+/* Binds a value to a parameter by its number, the first being 1: in SQLite one number may be in several
+ * places of a statement.  A parameter that is not bound is NULL.  Another bind replaces it.
  *
  * Owner:   texts and blobs are copied.  A size of SIZE_MAX of a text is up to its NUL; a NULL text of that size
  *          is bound as NULL.
@@ -188,14 +193,20 @@ WEIR_API int weir_sqlite_bind_text(weir_task *task, unsigned parameter, const ch
 WEIR_API int weir_sqlite_bind_blob(weir_task *task, unsigned parameter, const void *data, size_t size);
 WEIR_API int weir_sqlite_bind_null(weir_task *task, unsigned parameter);
 
-/* How many rows and columns there are, and the name of a column.
+/* How many rows and columns there are, and the name of a column, the first being 0.
  *
  * Owner:   the task, the name.
  * Result:  0, and NULL, if there are none, after a failure, and for another task.
  * Threads: inside the task's callback. */
 WEIR_API size_t weir_sqlite_rows(const weir_task *task);
-WEIR_API unsigned weir_sqlite_columns(const weir_task *task);
-WEIR_API const char *weir_sqlite_column_name(const weir_task *task, unsigned column);
+WEIR_API size_t weir_sqlite_columns(const weir_task *task);
+WEIR_API const char *weir_sqlite_name(const weir_task *task, size_t column);
+
+/* The first column of that name.
+ *
+ * Result:  -ENOENT: there is none; -EINVAL for another task, and for NULL.
+ * Threads: inside the task's callback. */
+WEIR_API int weir_sqlite_column(const weir_task *task, const char *name);
 
 /* The types of values in SQLite. */
 enum weir_sqlite_type {
@@ -210,26 +221,26 @@ enum weir_sqlite_type {
  *
  * Result:  WEIR_SQLITE_NULL also where there is no such row or column.
  * Threads: inside the task's callback. */
-WEIR_API enum weir_sqlite_type weir_sqlite_type(const weir_task *task, size_t row, unsigned column);
+WEIR_API enum weir_sqlite_type weir_sqlite_type(const weir_task *task, size_t row, size_t column);
 
-/* A value.  An integer may be read as a double, and a double as an integer, which is cut to the nearest
- * one towards 0.  A text may be read as a blob and a blob as a text; both are followed by a NUL
- * that is not counted.  `size` may be NULL.
+/* A value.  In SQLite each value has a type of its own, so there is a function for each type.  An integer
+ * may be read as a double, and a double as an integer, which is cut to the nearest one towards 0.  A text may
+ * be read as a blob and a blob as a text; both are followed by a NUL that is not counted.  `size` may be NULL.
  *
  * Owner:   the task.
  * Result:  0, NULL and 0 bytes for a value of another type, and where there is none.  The data of a blob of
  *          0 bytes is "".
  * Threads: inside the task's callback. */
-WEIR_API int64_t weir_sqlite_int64(const weir_task *task, size_t row, unsigned column);
-WEIR_API double weir_sqlite_double(const weir_task *task, size_t row, unsigned column);
-WEIR_API const char *weir_sqlite_text(const weir_task *task, size_t row, unsigned column, size_t *size);
-WEIR_API const void *weir_sqlite_blob(const weir_task *task, size_t row, unsigned column, size_t *size);
+WEIR_API int64_t weir_sqlite_int64(const weir_task *task, size_t row, size_t column);
+WEIR_API double weir_sqlite_double(const weir_task *task, size_t row, size_t column);
+WEIR_API const char *weir_sqlite_text(const weir_task *task, size_t row, size_t column, size_t *size);
+WEIR_API const void *weir_sqlite_blob(const weir_task *task, size_t row, size_t column, size_t *size);
 
 /* How many rows the statement has inserted, changed or deleted, and the rowid that it has inserted last.
  *
  * Result:  0 for what does not write, after a failure, and for another task.
  * Threads: inside the task's callback. */
-WEIR_API int64_t weir_sqlite_changes(const weir_task *task);
+WEIR_API uint64_t weir_sqlite_affected(const weir_task *task);
 WEIR_API int64_t weir_sqlite_inserted(const weir_task *task);
 
 /* Why the task has failed, for people: SQLite's words, with the name of the database and the beginning of the SQL:
@@ -336,10 +347,11 @@ struct weir_sqlite_stats {
 };
 
 /* The initial value of a struct weir_sqlite_stats: its size, and 0 for all else. */
-#define WEIR_SQLITE_STATS_DEFAULT                        \
-        {                                                \
-                .size = sizeof(struct weir_sqlite_stats) \
-        }
+#ifdef __cplusplus
+#define WEIR_SQLITE_STATS_DEFAULT {sizeof(struct weir_sqlite_stats), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}
+#else
+#define WEIR_SQLITE_STATS_DEFAULT {.size = sizeof(struct weir_sqlite_stats)}
+#endif
 
 /* Fills `stats`.
  *

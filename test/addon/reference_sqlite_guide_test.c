@@ -109,7 +109,7 @@ open_orders(const char *path)
 
         config.on_writer = make_tables;
         config.busy_limit = WEIR_SEC(1);
-        db = weir_sqlite_open(path, &config);
+        db = weir_sqlite_new(path, &config);
 }
 
 static void
@@ -118,8 +118,8 @@ show_types(weir_task *query, void *context)
         size_t size;
 
         (void)context;
-        for (unsigned column = 0; column < weir_sqlite_columns(query); column++)
-                printf("%s is of type %d\n", weir_sqlite_column_name(query, column), weir_sqlite_type(query, 0, column));
+        for (size_t column = 0; column < weir_sqlite_columns(query); column++)
+                printf("%s is of type %d\n", weir_sqlite_name(query, column), weir_sqlite_type(query, 0, column));
         printf("%f, ", weir_sqlite_double(query, 0, 0));
         if (weir_sqlite_blob(query, 0, 1, &size))
                 printf("%zu bytes\n", size);
@@ -139,7 +139,7 @@ values_have_types(void)
 static void
 keep_id(weir_task *insert, void *id)
 {
-        if (weir_sqlite_changes(insert) == 1)
+        if (weir_sqlite_affected(insert) == 1)
                 *(int64_t *)id = weir_sqlite_inserted(insert);
         else if (weir_sqlite_code(insert) == SQLITE_CONSTRAINT_UNIQUE)
                 *(int64_t *)id = -1; /* it is there already */

@@ -42,7 +42,7 @@ sqlite_begin(const struct weir_sqlite_config *config)
 {
         weir_test_begin_real(2);
         sqlite_make_directory();
-        weir_sqlite *db = weir_sqlite_open(sqlite_path, config);
+        weir_sqlite *db = weir_sqlite_new(sqlite_path, config);
         CU_ASSERT_PTR_NOT_NULL_FATAL(db);
         return db;
 }

@@ -139,7 +139,7 @@ a_damaged_file_is_said_to_be_so(void)
         CU_ASSERT_EQUAL(weir_task_run(weir_sqlite_close_new(db, NULL, NULL)), 0);
         weir_sqlite_unref(db);
         write_file("garbage", 20000, 20000);
-        db = weir_sqlite_open(sqlite_path, NULL);
+        db = weir_sqlite_new(sqlite_path, NULL);
         CU_ASSERT_EQUAL(sqlite_number(db, "SELECT sum(a) FROM t"), -EUCLEAN);
         CU_ASSERT_EQUAL(exec("DELETE FROM t"), -EUCLEAN);
         sqlite_end(db);
@@ -155,14 +155,14 @@ what_cannot_be_opened_says_why(void)
         CU_ASSERT_EQUAL(sqlite_number(db, "SELECT 1"), -ENOENT);
         CU_ASSERT_EQUAL(exec("CREATE TABLE t(a)"), -EROFS);
         CU_ASSERT_EQUAL(weir_task_run(weir_sqlite_write_new(db, NULL, NULL, NULL)), -EINVAL);
-        weir_sqlite *nowhere = weir_sqlite_open("/nowhere/test.db", NULL);
+        weir_sqlite *nowhere = weir_sqlite_new("/nowhere/test.db", NULL);
         CU_ASSERT_EQUAL(sqlite_number(nowhere, "SELECT 1"), -ENOENT);
         weir_sqlite_unref(nowhere);
-        weir_sqlite *folder = weir_sqlite_open(sqlite_directory, NULL);
+        weir_sqlite *folder = weir_sqlite_new(sqlite_directory, NULL);
         CU_ASSERT_EQUAL(sqlite_number(folder, "SELECT 1"), -EISDIR);
         weir_sqlite_unref(folder);
 
-        weir_sqlite *writer = weir_sqlite_open(sqlite_path, NULL);
+        weir_sqlite *writer = weir_sqlite_new(sqlite_path, NULL);
         CU_ASSERT_EQUAL(sqlite_exec(writer, "CREATE TABLE t(a)"), 0);
         CU_ASSERT_EQUAL(sqlite_exec(writer, "INSERT INTO t VALUES (3)"), 0);
         CU_ASSERT_EQUAL(sqlite_number(db, "SELECT a FROM t"), 3);
@@ -352,7 +352,7 @@ two_processes_write_the_same_file(void)
         if (child == 0)
                 _exit(write_plainly(sqlite_path));
         weir_test_begin_real(2);
-        db = weir_sqlite_open(sqlite_path, NULL);
+        db = weir_sqlite_new(sqlite_path, NULL);
         for (int i = 0; i < 10; i++) {
                 weir_task *all = weir_parallel_new(NULL, NULL);
                 for (int j = 0; j < 20; j++)

@@ -60,7 +60,7 @@ a_close_waits_for_what_had_started_and_refuses_the_rest(void)
         snprintf(wal, sizeof wal, "%s-wal", sqlite_path);
         CU_ASSERT_EQUAL(access(wal, F_OK), -1); /* all is in the file */
         weir_sqlite_unref(db);
-        db = weir_sqlite_open(sqlite_path, NULL);
+        db = weir_sqlite_new(sqlite_path, NULL);
         CU_ASSERT_EQUAL(sqlite_number(db, "SELECT sum(a) FROM t"), 3);
         weir_waitgroup_free(group);
         sqlite_end(db);
@@ -83,7 +83,7 @@ tasks_keep_their_database(void)
         CU_ASSERT_EQUAL(status, 0);
         weir_task_dismiss(unstarted);
         weir_waitgroup_free(group);
-        db = weir_sqlite_open(sqlite_path, NULL);
+        db = weir_sqlite_new(sqlite_path, NULL);
         CU_ASSERT_EQUAL(sqlite_number(db, "SELECT sum(a) FROM t"), 3);
         sqlite_end(db);
 }
@@ -142,7 +142,7 @@ a_child_of_fork_has_no_databases(void)
         pid_t child = fork();
         if (child == 0) {
                 struct weir_sqlite_stats stats = WEIR_SQLITE_STATS_DEFAULT;
-                bool is_right = weir_sqlite_open(sqlite_path, NULL) == NULL && errno == ECHILD;
+                bool is_right = weir_sqlite_new(sqlite_path, NULL) == NULL && errno == ECHILD;
 
                 is_right &= weir_task_start(weir_sqlite_query_new(db, "SELECT 1", NULL, NULL)) == -ECHILD;
                 is_right &= weir_sqlite_stats(db, &stats) == -ECHILD;
@@ -435,7 +435,7 @@ a_long_query_does_not_hold_up_other_functions(void)
         config.compute_threads = 1;
         CU_ASSERT_EQUAL(weir_init(&config), 0);
         sqlite_make_directory();
-        db = weir_sqlite_open(sqlite_path, NULL);
+        db = weir_sqlite_new(sqlite_path, NULL);
         CU_ASSERT_EQUAL(sqlite_exec(db, "CREATE TABLE t(a)"), 0);
         weir_series *series = weir_series_ref(weir_series_new(NULL, NULL));
         weir_waitgroup *group = weir_waitgroup_new();
@@ -495,7 +495,7 @@ dumps_and_metrics_tell_what_waits(void)
         CU_ASSERT_PTR_NOT_NULL(strstr(seen, "# TYPE weir_sqlite_commits_total counter\n"));
         CU_ASSERT_PTR_NOT_NULL(strstr(seen, "weir_sqlite_waiting_writes{database=\"the \\\"orders\\\"\"} 1\n"));
         CU_ASSERT_PTR_NOT_NULL(strstr(seen, "weir_sqlite_commits_total{database=\"the \\\"orders\\\"\"} 1\n"));
-        weir_sqlite *same = weir_sqlite_open(":memory:", &config);
+        weir_sqlite *same = weir_sqlite_new(":memory:", &config);
         look(weir_sqlite_metrics_write);
         CU_ASSERT_PTR_NOT_NULL(strstr(seen, "weir_sqlite_waiting_writes{database=\"the \\\"orders\\\"\"} 1\n"));
         CU_ASSERT_PTR_NOT_NULL(strstr(seen, "weir_sqlite_waiting_writes{database=\"the \\\"orders\\\"#2\"} 0\n"));
@@ -529,7 +529,7 @@ write_until_killed(int pipe)
 {
         dup2(pipe, 3);
         weir_test_begin_real(2);
-        weir_sqlite *database = weir_sqlite_open(sqlite_path, NULL);
+        weir_sqlite *database = weir_sqlite_new(sqlite_path, NULL);
         sqlite_exec(database, "CREATE TABLE IF NOT EXISTS t(a INTEGER PRIMARY KEY)");
         for (int i = (int)sqlite_number(database, "SELECT coalesce(max(a), 0) + 1 FROM t");; i += 10) {
                 weir_task *all = weir_parallel_new(NULL, NULL);

@@ -137,11 +137,11 @@ run(int64_t nth, bool all_after_it)
         sqlite_make_directory();
         weir_test_begin_real(1);
         CU_ASSERT_EQUAL(weir_task_run(weir_go_new(NULL, (weir_go_fn *)(void *)abs, NULL, NULL)), 0); /* its thread is there */
-        weir_sqlite *setup = weir_sqlite_open(sqlite_path, NULL);
+        weir_sqlite *setup = weir_sqlite_new(sqlite_path, NULL);
         CU_ASSERT_EQUAL(sqlite_exec(setup, "CREATE TABLE t(a INTEGER PRIMARY KEY)"), 0);
         CU_ASSERT_EQUAL(weir_task_run(weir_sqlite_close_new(setup, NULL, NULL)), 0);
         weir_sqlite_unref(setup);
-        db = weir_sqlite_open(sqlite_path, NULL);
+        db = weir_sqlite_new(sqlite_path, NULL);
         refuse_from(nth, all_after_it);
         weir_task_run(weir_empty_new(push_all, NULL));
         atomic_store(&armed, false);
@@ -184,7 +184,7 @@ static bool
 read_in_memory(int64_t nth)
 {
         weir_test_begin_real(1);
-        db = weir_sqlite_open(":memory:", NULL);
+        db = weir_sqlite_new(":memory:", NULL);
         CU_ASSERT_EQUAL(sqlite_exec(db, "CREATE TABLE t(a)"), 0);
         refuse_from(nth, false);
         int64_t number = sqlite_number(db, "SELECT count(*) FROM t");

@@ -22,9 +22,11 @@ look_at_values(weir_task *query, void *context)
         CU_ASSERT_EQUAL(weir_task_status(query), 0);
         CU_ASSERT_EQUAL(weir_sqlite_rows(query), 2);
         CU_ASSERT_EQUAL(weir_sqlite_columns(query), 6);
-        CU_ASSERT_STRING_EQUAL(weir_sqlite_column_name(query, 0), "i");
-        CU_ASSERT_STRING_EQUAL(weir_sqlite_column_name(query, 4), "n");
-        CU_ASSERT_PTR_NULL(weir_sqlite_column_name(query, 6));
+        CU_ASSERT_STRING_EQUAL(weir_sqlite_name(query, 0), "i");
+        CU_ASSERT_STRING_EQUAL(weir_sqlite_name(query, 4), "n");
+        CU_ASSERT_PTR_NULL(weir_sqlite_name(query, 6));
+        CU_ASSERT(weir_sqlite_column(query, "i") == 0 && weir_sqlite_column(query, "n") == 4);
+        CU_ASSERT(weir_sqlite_column(query, "I") == -ENOENT && weir_sqlite_column(query, NULL) == -EINVAL);
         for (size_t row = 0; row < 2; row++) {
                 CU_ASSERT_EQUAL(weir_sqlite_type(query, row, 0), WEIR_SQLITE_INT64);
                 CU_ASSERT_EQUAL(weir_sqlite_int64(query, row, 0), INT64_MIN);
@@ -52,7 +54,7 @@ look_at_values(weir_task *query, void *context)
         CU_ASSERT_PTR_NULL(weir_sqlite_text(query, 0, 0, NULL));
         CU_ASSERT_PTR_NULL(weir_sqlite_problem(query));
         CU_ASSERT_EQUAL(weir_sqlite_code(query), 0);
-        CU_ASSERT_EQUAL(weir_sqlite_changes(query), 0);
+        CU_ASSERT_EQUAL(weir_sqlite_affected(query), 0);
         CU_ASSERT_EQUAL(weir_sqlite_inserted(query), 0);
         ++*(int *)context;
 }
@@ -98,7 +100,7 @@ doubles_are_cut_to_integers(void)
 static void
 look_at_insert(weir_task *insert, void *context)
 {
-        CU_ASSERT_EQUAL(weir_sqlite_changes(insert), 3);
+        CU_ASSERT_EQUAL(weir_sqlite_affected(insert), 3);
         CU_ASSERT_EQUAL(weir_sqlite_inserted(insert), 12);
         CU_ASSERT_EQUAL(weir_sqlite_rows(insert), 3);
         CU_ASSERT_EQUAL(weir_sqlite_int64(insert, 2, 0), 12);
@@ -109,7 +111,7 @@ static void
 look_at_nothing(weir_task *update, void *context)
 {
         CU_ASSERT_EQUAL(weir_task_status(update), 0);
-        CU_ASSERT_EQUAL(weir_sqlite_changes(update), 0);
+        CU_ASSERT_EQUAL(weir_sqlite_affected(update), 0);
         CU_ASSERT_EQUAL(weir_sqlite_inserted(update), 0);
         CU_ASSERT_EQUAL(weir_sqlite_rows(update), 0);
         ++*(int *)context;
@@ -306,6 +308,7 @@ parameters_are_checked(void)
         CU_ASSERT_EQUAL(weir_sqlite_bind_int64(task, 1, 1), -EINVAL);
         CU_ASSERT_EQUAL(weir_sqlite_rows(task), 0);
         CU_ASSERT_PTR_NULL(weir_sqlite_problem(task));
+        CU_ASSERT_EQUAL(weir_sqlite_column(task, "x"), -EINVAL);
         weir_task_dismiss(task);
         CU_ASSERT_EQUAL(weir_sqlite_bind_int64(NULL, 1, 1), -EINVAL);
         sqlite_end(db);
@@ -341,15 +344,15 @@ what_is_made_wrongly_is_answered(void)
 {
         struct weir_sqlite_config config = WEIR_SQLITE_CONFIG_DEFAULT;
 
-        CU_ASSERT_PTR_NULL(weir_sqlite_open(NULL, NULL));
+        CU_ASSERT_PTR_NULL(weir_sqlite_new(NULL, NULL));
         CU_ASSERT_EQUAL(errno, EINVAL);
-        CU_ASSERT_PTR_NULL(weir_sqlite_open("", NULL));
+        CU_ASSERT_PTR_NULL(weir_sqlite_new("", NULL));
         config.size = 1;
-        CU_ASSERT_PTR_NULL(weir_sqlite_open("/tmp/x", &config));
+        CU_ASSERT_PTR_NULL(weir_sqlite_new("/tmp/x", &config));
         CU_ASSERT_EQUAL(errno, EINVAL);
         config.size = sizeof config;
         config.synchronous = 3;
-        CU_ASSERT_PTR_NULL(weir_sqlite_open("/tmp/x", &config));
+        CU_ASSERT_PTR_NULL(weir_sqlite_new("/tmp/x", &config));
         weir_test_begin_real(1);
         CU_ASSERT_EQUAL(weir_task_run(weir_sqlite_query_new(NULL, "SELECT 1", NULL, NULL)), -ENOMEM);
         CU_ASSERT_EQUAL(weir_task_run(weir_sqlite_write_new(NULL, NULL, NULL, NULL)), -ENOMEM);
@@ -393,13 +396,13 @@ statements_are_kept(void)
 static void
 keep_shape(weir_task *task, void *context)
 {
-        unsigned columns = weir_sqlite_columns(task);
+        size_t columns = weir_sqlite_columns(task);
 
         CU_ASSERT_EQUAL(weir_task_status(task), 0);
         CU_ASSERT_EQUAL(weir_sqlite_rows(task), 1);
-        *(int64_t *)context = 10 * columns + weir_sqlite_int64(task, 0, columns - 1);
+        *(int64_t *)context = 10 * (int64_t)columns + weir_sqlite_int64(task, 0, columns - 1);
         if (columns == 3)
-                CU_ASSERT_STRING_EQUAL(weir_sqlite_column_name(task, 2), "c");
+                CU_ASSERT_STRING_EQUAL(weir_sqlite_name(task, 2), "c");
 }
 
 /* SQLite prepares a statement that it has kept anew while it takes the first step. */
@@ -427,7 +430,7 @@ static void
 a_database_in_memory_has_one_connection(void)
 {
         weir_test_begin_real(2);
-        db = weir_sqlite_open(":memory:", NULL);
+        db = weir_sqlite_new(":memory:", NULL);
         CU_ASSERT_EQUAL(exec("CREATE TABLE t(a)"), 0);
         CU_ASSERT_EQUAL(exec("INSERT INTO t VALUES (7)"), 0);
         CU_ASSERT_EQUAL(sqlite_number(db, "SELECT a FROM t"), 7);

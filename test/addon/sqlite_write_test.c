@@ -615,7 +615,7 @@ the_limit_of_the_config_ends_what_waits_and_what_runs(void)
         begin();
         weir_sqlite *unlimited = db;
         config.limit = WEIR_MSEC(300);
-        db = weir_sqlite_open(sqlite_path, &config);
+        db = weir_sqlite_new(sqlite_path, &config);
         weir_waitgroup *group = weir_waitgroup_new(), *behind = weir_waitgroup_new();
         close_gate_in_time(&gate, group);
         weir_task_start_waited(insert_new(1, &status), behind);

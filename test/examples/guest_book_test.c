@@ -18,7 +18,7 @@ begin(const char *path)
 
         weir_test_begin_real(2);
         config.on_writer = make_table;
-        book = weir_sqlite_open(path, &config);
+        book = weir_sqlite_new(path, &config);
         at.router = weir_http_router_new();
         CU_ASSERT_EQUAL(add_handlers(at.router), 0);
         at.server = http_server(NULL, weir_http_router_handle, at.router);
