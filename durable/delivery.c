@@ -226,11 +226,11 @@ give_back_later(struct weir__durable_delivery *delivery)
 static weir_nsec
 wait_before_retry(const weir_durable *store, unsigned attempt)
 {
-        weir_nsec wait = store->config.retry;
+        weir_nsec wait = store->config.delay;
 
-        while (--attempt && wait < store->config.retry_most)
+        while (--attempt && wait < store->config.max_delay)
                 wait = weir__durable_add(wait, wait);
-        return wait < store->config.retry_most ? wait : store->config.retry_most;
+        return wait < store->config.max_delay ? wait : store->config.max_delay;
 }
 
 static void

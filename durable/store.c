@@ -49,8 +49,8 @@ find_engine(const char *url, const char **where)
 static bool
 is_valid(const struct weir_durable_config *config)
 {
-        return config->size == sizeof *config && config->lease >= 0 && config->look >= 0 && config->retry >= 0 &&
-               config->retry_most >= 0 && config->missed >= 0 && config->close >= 0 &&
+        return config->size == sizeof *config && config->lease >= 0 && config->look >= 0 && config->delay >= 0 &&
+               config->max_delay >= 0 && config->missed >= 0 && config->close_limit >= 0 &&
                (config->lease == 0 || config->lease >= LEASE_LEAST) && (config->look == 0 || config->look >= LOOK_LEAST) &&
                config->running <= 65536;
 }
@@ -66,10 +66,10 @@ fill(weir_durable *store, const struct weir_durable_config *given)
         config->look = config->look ? config->look : WEIR_SEC(10);
         config->running = config->running ? config->running : 256;
         config->attempts = config->attempts ? config->attempts : 10;
-        config->retry = config->retry ? config->retry : WEIR_SEC(1);
-        config->retry_most = config->retry_most ? config->retry_most : WEIR_SEC(3600);
+        config->delay = config->delay ? config->delay : WEIR_SEC(1);
+        config->max_delay = config->max_delay ? config->max_delay : WEIR_SEC(3600);
         config->missed = config->missed ? config->missed : WEIR_SEC(60);
-        config->close = config->close ? config->close : WEIR_SEC(30);
+        config->close_limit = config->close_limit ? config->close_limit : WEIR_SEC(30);
         gethostname(host, sizeof host - 1);
         if (given->node)
                 snprintf(store->node, sizeof store->node, "%s", given->node);
@@ -170,14 +170,14 @@ weir_durable_close(weir_durable *store)
                 return;
         pthread_mutex_lock(&store->lock);
         store->is_closing = true;
-        store->patience = weir__durable_add(weir_now(), store->config.close);
+        store->patience = weir__durable_add(weir_now(), store->config.close_limit);
         weir_timer_id alarm = store->alarm;
         bool has_handlers = store->running > 0 || store->is_looking;
         pthread_mutex_unlock(&store->lock);
         store->engine->kind->neglect(store->engine);
         weir_timer_cancel_id(alarm);
         weir_timer_id patience = 0;
-        weir_task *timer = has_handlers ? weir_timer_new(store->config.close, on_patience_over, store) : NULL;
+        weir_task *timer = has_handlers ? weir_timer_new(store->config.close_limit, on_patience_over, store) : NULL;
         if (timer) {
                 patience = weir_timer_id_of(timer);
                 weir__durable_ref(store);

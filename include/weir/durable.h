@@ -52,10 +52,10 @@ struct weir_durable_config {
         weir_nsec look;         /* the longest time between two looks for due timers, 10 ms or more; default: 10 s */
         unsigned running;       /* deliveries of this node at one time; default: 256 */
         unsigned attempts;      /* failed attempts until a timer is dead; default: 10 */
-        weir_nsec retry;        /* the wait after the first failed attempt; each later one is twice as long; default: 1 s */
-        weir_nsec retry_most;   /* the longest wait; default: 1 hour */
+        weir_nsec delay;        /* the wait after the first failed attempt; each later one is twice as long; default: 1 s */
+        weir_nsec max_delay;    /* the longest wait; default: 1 hour */
         weir_nsec missed;       /* a due time of a schedule that is late by more was missed; default: 1 minute */
-        weir_nsec close;        /* how long weir_durable_close waits for handlers before it cancels them; default: 30 s */
+        weir_nsec close_limit;  /* how long weir_durable_close waits for handlers before it cancels them; default: 30 s */
 };
 
 /* The initial value of a struct weir_durable_config: its size, and the default of all else. */
@@ -87,10 +87,13 @@ WEIR_API weir_durable *weir_durable_open(const char *url);
 WEIR_API weir_durable *weir_durable_open_with(const struct weir_durable_config *config, const char *url);
 
 /* Closes a store.  No delivery begins any more.  The call waits for the handlers that run, for
- * config.close at most; then their flows are cancelled.  Those that this ends are put back, and other
+ * config.close_limit at most; then their flows are cancelled.  Those that this ends are put back, and other
  * nodes deliver them at once; one that was at its last attempt is dead.  Ends that the engine does not
- * take are tried again for config.close at most, and then their leases end.  Operations that were
+ * take are tried again for config.close_limit at most, and then their leases end.  Operations that were
  * started go on to their end, and later ones end with -EPIPE.
+ *
+ * A store has one owner and no references, unlike the pools of connections to databases: a reference that
+ * somebody has forgotten would keep handlers running.
  *
  * On a worker the call does not wait: all of that happens behind it.  Accepts NULL.
  *
@@ -275,7 +278,7 @@ WEIR_API const char *weir_durable_problem(const weir_task *task);
  *   reached;
  * - with -ESTALE when the lease was refused: the timer was set anew, or it was claimed by another
  *   node;
- * - with -ECANCELED when the store is closed and config.close is over.
+ * - with -ECANCELED when the store is closed and config.close_limit is over.
  *
  * Result:  0; -EINVAL: an empty topic, or no handler; -ENAMETOOLONG; -EEXIST: this store has a handler
  *          for the topic; -ENOMEM, also for a NULL store; -ECHILD in a forked child; an error of

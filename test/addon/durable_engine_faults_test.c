@@ -251,7 +251,7 @@ a_close_does_not_wait_longer_than_it_says(void)
         weir_durable *store = begin();
         weir_nsec began = weir_now();
 
-        store->config.close = WEIR_SEC(5);
+        store->config.close_limit = WEIR_SEC(5);
         fail_these(WEIR__DURABLE_END);
         set_one(store, 0);
         weir_clock_advance(WEIR_SEC(1));

@@ -58,7 +58,7 @@ survive_each_refused_allocation(const char *url)
         struct weir_config runtime = WEIR_CONFIG_DEFAULT;
         int number = 0;
 
-        config.retry = WEIR_MSEC(1);
+        config.delay = WEIR_MSEC(1);
         config.look = WEIR_MSEC(20);
         config.lease = WEIR_MSEC(100);
         config.attempts = 1000;

@@ -492,11 +492,11 @@ open_store(unsigned attempts)
         struct weir_durable_config config = WEIR_DURABLE_CONFIG_DEFAULT;
 
         config.lease = node.lease;
-        config.retry = WEIR_MSEC(20);
-        config.retry_most = WEIR_MSEC(200);
+        config.delay = WEIR_MSEC(20);
+        config.max_delay = WEIR_MSEC(200);
         config.attempts = attempts;
         config.look = WEIR_SEC(1);
-        config.close = WEIR_MSEC(100);
+        config.close_limit = WEIR_MSEC(100);
         config.missed = MISSED;
         return weir_durable_open_with(&config, node.url);
 }

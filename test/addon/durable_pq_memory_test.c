@@ -59,7 +59,7 @@ each_refused_allocation_is_survived_with_a_server(void)
         const char *url = NULL;
         int number = 0;
 
-        config.retry = WEIR_MSEC(1);
+        config.delay = WEIR_MSEC(1);
         config.look = WEIR_MSEC(20);
         config.lease = WEIR_MSEC(100);
         config.attempts = 1000;
