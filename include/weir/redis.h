@@ -98,30 +98,31 @@ WEIR_API void weir_redis_reply_free(struct weir_redis_reply *reply);
 /* A server, or the servers that stand for one, with the connections to it. */
 typedef struct weir_redis weir_redis;
 
-/* Begins with WEIR_REDIS_CONFIG_DEFAULT.  Texts are copied.  What is 0 or NULL has its default. */
+/* How a client works.  Start from WEIR_REDIS_CONFIG_DEFAULT; 0 in a field means its default; WEIR_FOREVER means
+ * no limit.  Texts are copied. */
 struct weir_redis_config {
-        size_t size;          /* sizeof(struct weir_redis_config) */
-        const char *user;     /* of an ACL, with a password; NULL: that of the address, or the default user */
-        const char *password; /* NULL: that of the address, or none */
-        const char *name;     /* of the connections (CLIENT SETNAME); NULL: none */
-        weir_tls *tls;        /* of rediss: addresses, which takes a reference; NULL: the system's roots */
-        unsigned version;     /* of the protocol: 2 or 3; 0: 3, or 2 with a server that knows no other */
-        unsigned connections; /* that commands share; 1 */
-        unsigned depth;       /* commands that are under way on one of them, at most 65535; 1024 */
-        unsigned own;         /* connections of their own at once: blocking commands, sessions; 64 */
-        unsigned retries;     /* how often a command is sent again, if it may be; 4; UINT_MAX: never */
-        size_t max_reply;     /* bytes of a reply, 1 GiB at most; 64 MiB */
-
-        /* Time limits.  WEIR_FOREVER: none. */
-        weir_nsec connect_limit; /* until a connection stands, with its greeting; 10 s */
-        weir_nsec command_limit; /* from when a command is out until its reply is there; not of blocking commands; 30 s */
+        size_t size;             /* of this struct; set by WEIR_REDIS_CONFIG_DEFAULT */
+        const char *user;        /* of an ACL, with a password; default: that of the address, or the default user */
+        const char *password;    /* default: that of the address, or none */
+        const char *name;        /* of the connections, for the server (CLIENT SETNAME); default: none */
+        weir_tls *tls;           /* of rediss: addresses; a reference is taken; default: the system's roots */
+        unsigned version;        /* of the protocol: 2 or 3; default: 3, or 2 with a server that knows no other */
+        unsigned connections;    /* that commands share; default: 1 */
+        unsigned depth;          /* commands that are under way on one of them, at most 65535; default: 1024 */
+        unsigned own;            /* connections of their own at once: blocking commands, sessions; default: 64 */
+        unsigned retries;        /* how often a command is sent again, if it may be; UINT_MAX: never; default: 4 */
+        size_t max_reply;        /* bytes of a reply, 1 GiB at most; default: 64 MiB */
+        weir_nsec connect_limit; /* until a connection can be used: names, TCP, TLS and its greeting; default: 10 s */
+        weir_nsec command_limit; /* from when a command is out until its reply is there, so it is not the `limit` of a task; not
+                                    of blocking commands; default: 30 s */
 };
 
 /* The initializer of a config. */
-#define WEIR_REDIS_CONFIG_DEFAULT                        \
-        {                                                \
-                .size = sizeof(struct weir_redis_config) \
-        }
+#ifdef __cplusplus
+#define WEIR_REDIS_CONFIG_DEFAULT {sizeof(struct weir_redis_config), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}
+#else
+#define WEIR_REDIS_CONFIG_DEFAULT {.size = sizeof(struct weir_redis_config)}
+#endif
 
 /* Makes a client.  It connects when there is something to send.  The address is one of
  *
@@ -333,18 +334,19 @@ enum weir_redis_overflow {
         WEIR_REDIS_OVERFLOW_NEWEST,   /* it is dropped */
 };
 
-/* Begins with WEIR_REDIS_SUBSCRIPTION_DEFAULT. */
+/* How a subscription works.  Start from WEIR_REDIS_SUBSCRIPTION_CONFIG_DEFAULT; 0 in a field means its default. */
 struct weir_redis_subscription_config {
-        size_t size;                       /* sizeof(struct weir_redis_subscription_config) */
-        size_t capacity;                   /* of the channel, in messages; 1024 */
-        enum weir_redis_overflow overflow; /* when it is full */
+        size_t size;                       /* of this struct; set by WEIR_REDIS_SUBSCRIPTION_CONFIG_DEFAULT */
+        size_t capacity;                   /* of the channel, in messages; default: 1024 */
+        enum weir_redis_overflow overflow; /* when it is full; default: WEIR_REDIS_OVERFLOW_WAIT */
 };
 
 /* The initializer of such a config. */
-#define WEIR_REDIS_SUBSCRIPTION_DEFAULT                               \
-        {                                                             \
-                .size = sizeof(struct weir_redis_subscription_config) \
-        }
+#ifdef __cplusplus
+#define WEIR_REDIS_SUBSCRIPTION_CONFIG_DEFAULT {sizeof(struct weir_redis_subscription_config), 0, WEIR_REDIS_OVERFLOW_WAIT}
+#else
+#define WEIR_REDIS_SUBSCRIPTION_CONFIG_DEFAULT {.size = sizeof(struct weir_redis_subscription_config)}
+#endif
 
 /* Makes a subscription to nothing.  It connects at the first weir_redis_subscribe, and from then on again whenever
  * the connection is lost, until it is closed.  A connection on which nothing comes is probed each 20 seconds.

@@ -10,7 +10,7 @@ static void
 begin_with(unsigned version, size_t capacity, enum weir_redis_overflow overflow)
 {
         struct weir_redis_config config = WEIR_REDIS_CONFIG_DEFAULT;
-        struct weir_redis_subscription_config how = WEIR_REDIS_SUBSCRIPTION_DEFAULT;
+        struct weir_redis_subscription_config how = WEIR_REDIS_SUBSCRIPTION_CONFIG_DEFAULT;
 
         weir_test_begin_real(2);
         config.version = version;

@@ -220,7 +220,7 @@ on_message(weir_task *receive, void *context)
 static void
 what_is_published_comes_into_a_channel(void)
 {
-        struct weir_redis_subscription_config config = WEIR_REDIS_SUBSCRIPTION_DEFAULT;
+        struct weir_redis_subscription_config config = WEIR_REDIS_SUBSCRIPTION_CONFIG_DEFAULT;
 
         config.capacity = 100;
         config.overflow = WEIR_REDIS_OVERFLOW_OLDEST;
