@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <weir/runtime.h>
+
 #include "database/redis/redis.h"
 
 #define HEAD_MOST 23 /* bytes of a line that is a length */
@@ -251,10 +253,14 @@ const char *
 weir_redis_problem(const weir_task *task)
 {
         const struct weir__redis_command *command = answer_of(task);
+        int status = weir_task_status(task);
 
-        if (!command || weir_task_status(task) == 0)
+        if (!weir_promise_own(task, &weir__redis_kind) || !status)
                 return NULL;
-        return *command->problem || !command->tree.root ? command->problem : command->tree.root->text;
+        if (command && *command->problem)
+                return command->problem;
+        bool is_error = command && command->tree.root && command->tree.root->type == WEIR_REDIS_ERROR;
+        return is_error ? command->tree.root->text : weir_strerror(status);
 }
 
 /* -- bytes -- */

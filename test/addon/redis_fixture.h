@@ -52,6 +52,7 @@ see(weir_task *task, void *context)
         seen->status = weir_task_status(task);
         write_reply(weir_redis_reply(task), seen->text, sizeof seen->text);
         snprintf(seen->problem, sizeof seen->problem, "%s", weir_redis_problem(task) ? weir_redis_problem(task) : "");
+        CU_ASSERT((weir_redis_problem(task) == NULL) == (seen->status == 0) && (*seen->problem == '\0') == (seen->status == 0));
         seen->calls++;
 }
 
