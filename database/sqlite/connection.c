@@ -3,6 +3,7 @@
  * Threads: the function on the executor that has the connection. */
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <time.h>
 
 #include <weir/runtime.h>
@@ -198,12 +199,46 @@ set_up(weir_sqlite_connection *connection)
         return code;
 }
 
+/* All connections have one file.  Somebody may have put another one into its place since the first of them was opened. */
+static int
+check_file(weir_sqlite_connection *connection, bool is_first)
+{
+        const char *path = sqlite3_db_filename(connection->handle, "main");
+        weir_sqlite *db = connection->db;
+        struct stat file;
+        int has_moved = 0;
+
+        if (!path || !*path)
+                return SQLITE_OK; /* in memory */
+        bool is_there = stat(path, &file) == 0;
+        sqlite3_file_control(connection->handle, "main", SQLITE_FCNTL_HAS_MOVED, &has_moved);
+        if (!is_there || has_moved || (!is_first && (file.st_dev != db->device || file.st_ino != db->inode)))
+                return SQLITE_READONLY_DBMOVED;
+        db->device = file.st_dev;
+        db->inode = file.st_ino;
+        return SQLITE_OK;
+}
+
+/* Only the first connection makes the file. */
+static int
+open_file(weir_sqlite_connection *connection)
+{
+        weir_sqlite *db = connection->db;
+        bool is_first = atomic_load(&db->connections) == 1; /* this one is counted */
+        int flags = SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_PRIVATECACHE;
+
+        flags |= db->config.read_only ? SQLITE_OPEN_READONLY : SQLITE_OPEN_READWRITE;
+        flags |= is_first && !db->config.read_only ? SQLITE_OPEN_CREATE : 0;
+        int code = sqlite3_open_v2(db->path, &connection->handle, flags, NULL);
+        if (code == SQLITE_CANTOPEN && !is_first && sqlite3_system_errno(connection->handle) == ENOENT)
+                return SQLITE_READONLY_DBMOVED;
+        return code ? code : check_file(connection, is_first);
+}
+
 static int
 open_handle(weir_sqlite_connection *connection)
 {
-        weir_sqlite *db = connection->db;
-        int flags = db->config.read_only ? SQLITE_OPEN_READONLY : SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE;
-        int code = sqlite3_open_v2(db->path, &connection->handle, flags | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_PRIVATECACHE, NULL);
+        int code = open_file(connection);
 
         if (code)
                 return code;

@@ -19,6 +19,7 @@
 #include <pthread.h>
 #include <sqlite3.h>
 #include <stdatomic.h>
+#include <sys/types.h>
 
 #include <weir/promise.h>
 #include <weir/sqlite.h>
@@ -217,6 +218,8 @@ struct weir_sqlite {
         bool is_memory;
 
         pthread_mutex_t opening; /* one connection is opened at a time.  No other lock is taken under it but `lock` */
+        dev_t device;            /* of the file of all connections, with the inode; guarded by `opening` */
+        ino_t inode;
         pthread_mutex_t lock;
 
         /* Guarded by lock. */

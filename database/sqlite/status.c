@@ -47,7 +47,7 @@ weir__sqlite_status(sqlite3 *handle, int code)
         case SQLITE_BUSY:
         case SQLITE_LOCKED: return -EBUSY;
         case SQLITE_NOMEM: return -ENOMEM;
-        case SQLITE_READONLY: return -EROFS;
+        case SQLITE_READONLY: return code == SQLITE_READONLY_DBMOVED ? -ESTALE : -EROFS;
         case SQLITE_INTERRUPT: return -ECANCELED;
         case SQLITE_IOERR: return of_system(handle, -EIO) == -ENOSPC ? -ENOSPC : code == SQLITE_IOERR_NOMEM ? -ENOMEM : -EIO;
         case SQLITE_CORRUPT:
@@ -84,6 +84,7 @@ weir__sqlite_fail(struct weir__sqlite_request *request, sqlite3 *handle, int cod
         struct weir__sqlite_result *result = request->result;
         int status = weir__sqlite_status(handle, code);
         size_t shown = request->sql_size < SHOWN ? request->sql_size : SHOWN;
+        char moved[300];
 
         if (!result)
                 return status;
@@ -91,8 +92,12 @@ weir__sqlite_fail(struct weir__sqlite_request *request, sqlite3 *handle, int cod
         while (shown < request->sql_size && shown > 0 && ((unsigned char)request->sql[shown] & 0xc0) == 0x80)
                 shown--; /* no half of a character */
         result->code = code;
-        if (!text)
+        if (code == SQLITE_READONLY_DBMOVED) {
+                snprintf(moved, sizeof moved, "%s was moved, deleted or replaced since it was opened", request->db->path);
+                text = moved;
+        } else if (!text) {
                 text = handle ? sqlite3_errmsg(handle) : sqlite3_errstr(code);
+        }
         if (asprintf(&result->problem, "%s: %.*s%s%s%s", request->db->config.name, (int)shown, request->sql ? request->sql : "",
                      shown < request->sql_size ? "..." : "", request->sql ? ": " : "", text) < 0)
                 result->problem = NULL;

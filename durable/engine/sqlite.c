@@ -93,12 +93,6 @@ is_moved(weir_sqlite_connection *connection)
         return sqlite3_file_control(weir_sqlite_handle(connection), "main", SQLITE_FCNTL_HAS_MOVED, &moved) == SQLITE_OK && moved;
 }
 
-static const char *
-reason_of(const weir_task *task)
-{
-        return weir_task_status(task) == -ESTALE ? "the file was moved or deleted" : weir_sqlite_problem(task);
-}
-
 /* -- batches -- */
 
 static int
@@ -106,7 +100,7 @@ carry_out_all(weir_sqlite_connection *connection, void *context)
 {
         struct batch *batch = context;
         struct weir__durable_sqlite_run run = {.connection = connection, .now = weir_wall_now(), .turn = batch->turn};
-        int failed = is_moved(connection) ? -ESTALE : weir__durable_sqlite_begin(&run);
+        int failed = is_moved(connection) ? SQLITE_READONLY_DBMOVED : weir__durable_sqlite_begin(&run);
 
         for (struct weir__durable_op *op = batch->first; op && !failed; op = op->next)
                 failed = weir__durable_sqlite_carry_out(&run, op);
@@ -129,7 +123,7 @@ on_batch(weir_task *task, void *context)
         weir__durable_queue_next(&engine->writes); /* it is under way while the callbacks of this one run */
         if (should_ring)
                 weir__durable_bell_ring(engine->bell);
-        weir__durable_end_in_pieces(batch->first, status, reason_of(task));
+        weir__durable_end_in_pieces(batch->first, status, weir_sqlite_problem(task));
         weir__durable_unref(store);
 }
 
@@ -158,14 +152,14 @@ carry_out_one(weir_sqlite_connection *connection, void *context)
 {
         struct weir__durable_sqlite_run run = {.connection = connection, .now = weir_wall_now()};
 
-        return is_moved(connection) ? -ESTALE : weir__durable_sqlite_carry_out(&run, context);
+        return is_moved(connection) ? SQLITE_READONLY_DBMOVED : weir__durable_sqlite_carry_out(&run, context);
 }
 
 static void
 on_read(weir_task *task, void *op)
 {
         ((struct weir__durable_op *)op)->next = NULL;
-        weir__durable_end_all(op, weir_task_status(task), reason_of(task));
+        weir__durable_end_all(op, weir_task_status(task), weir_sqlite_problem(task));
 }
 
 static bool

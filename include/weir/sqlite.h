@@ -159,6 +159,7 @@ WEIR_API weir_task *weir_sqlite_close_new(weir_sqlite *db, weir_task_fn *done, v
  *          -EBUSY: another process has locked the file for longer than busy_limit;
  *          -EROFS: the statement would write, and the connection or the file is read-only;
  *          -ENOSPC: the disk is full; -EIO: the disk or its system has failed, or the file may not grow;
+ *          -ESTALE: a connection had to be opened, and another file, or none, is where that of the others was;
  *          -EUCLEAN: the file is damaged, or is no database; -ENOENT, -EACCES and others of open(2): it cannot
  *            be opened; -ENOTSUP: its file system has no shared memory, which a WAL needs;
  *          -ENOBUFS: more tasks wait than the config allows; -EPIPE: the database is being closed;

@@ -146,6 +146,46 @@ a_damaged_file_is_said_to_be_so(void)
 }
 
 static void
+put_another_file_there(void)
+{
+        char other[120];
+        sqlite3 *handle;
+
+        snprintf(other, sizeof other, "%s-other", sqlite_path);
+        CU_ASSERT(sqlite3_open(other, &handle) == SQLITE_OK);
+        CU_ASSERT(sqlite3_exec(handle, "PRAGMA journal_mode=WAL; CREATE TABLE t(a); INSERT INTO t VALUES (2)", 0, 0, 0) == SQLITE_OK);
+        sqlite3_close(handle);
+        CU_ASSERT(rename(other, sqlite_path) == 0);
+}
+
+/* What reads would see another database than what writes. */
+static void
+a_file_that_was_replaced_gets_no_more_connections(void)
+{
+        char moved[200];
+
+        db = sqlite_begin(NULL);
+        CU_ASSERT_EQUAL(exec("CREATE TABLE t(a)"), 0);
+        CU_ASSERT_EQUAL(exec("INSERT INTO t VALUES (1)"), 0);
+        put_another_file_there();
+        CU_ASSERT_EQUAL(weir_task_run(weir_sqlite_query_new(db, "SELECT a FROM t", keep_problem, NULL)), -ESTALE);
+        snprintf(moved, sizeof moved, "test.db: SELECT a FROM t: %s was moved, deleted or replaced since it was opened", sqlite_path);
+        CU_ASSERT_STRING_EQUAL(problem, moved);
+        sqlite_end(db);
+}
+
+static void
+a_file_that_was_deleted_is_not_made_again_by_a_read(void)
+{
+        db = sqlite_begin(NULL);
+        CU_ASSERT_EQUAL(exec("CREATE TABLE t(a)"), 0);
+        CU_ASSERT_EQUAL(unlink(sqlite_path), 0);
+        CU_ASSERT_EQUAL(sqlite_number(db, "SELECT a FROM t"), -ESTALE);
+        CU_ASSERT(access(sqlite_path, F_OK) == -1);
+        sqlite_end(db);
+}
+
+static void
 what_cannot_be_opened_says_why(void)
 {
         struct weir_sqlite_config config = WEIR_SQLITE_CONFIG_DEFAULT;
@@ -376,6 +416,8 @@ main(void)
                 WEIR_TEST(a_wait_for_a_lock_is_cancelled),
                 WEIR_TEST(a_damaged_file_is_said_to_be_so),
                 WEIR_TEST(what_cannot_be_opened_says_why),
+                WEIR_TEST(a_file_that_was_replaced_gets_no_more_connections),
+                WEIR_TEST(a_file_that_was_deleted_is_not_made_again_by_a_read),
                 WEIR_TEST(a_file_that_may_not_grow_is_a_failed_disk),
                 WEIR_TEST(without_shared_memory_there_is_no_wal),
                 WEIR_TEST(a_full_disk_is_an_error_of_what_finds_no_room),
