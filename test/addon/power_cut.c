@@ -7,6 +7,7 @@
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -19,6 +20,10 @@
 
 int fsync(int fd);
 int fdatasync(int fd);
+
+/* One copy at a time: a checkpoint syncs the WAL while another connection writes to it, and syncs it, too.  Two copies into one
+ * file would be none, and the older one must not replace the newer one. */
+static pthread_mutex_t copying = PTHREAD_MUTEX_INITIALIZER;
 
 /* The copy appears as a whole. */
 static void
@@ -60,8 +65,10 @@ sync_and_copy(const char *name, int fd)
         int result = real(fd);
         if (is_last)
                 raise(SIGKILL);
+        pthread_mutex_lock(&copying);
         if (result == 0)
                 copy(fd);
+        pthread_mutex_unlock(&copying);
         return result;
 }
 
