@@ -36,19 +36,19 @@ struct promise {
 
         struct weir__wait_task wait_task;
 
-        /* Constant; the label once the task is consumed. */
-        weir_promise_cancel_fn *cancel;
-        const struct weir_promise_kind *kind; /* NULL: none; then `own` is unused */
-        void *own;
-        int label_size; /* 0: none */
-        char label[WEIR_PROMISE_LABEL_MAX + 1];
-
         /* Guarded by the object's lock until the task is READY, then its worker's.  An end that comes later does not write. */
         bool is_decided; /* an end has come, or the task will never start */
         bool is_held;    /* a cancel comes too late */
         int outcome;
         void *value;
         weir_free_fn *drop; /* may be NULL */
+
+        /* Constant; the label once the task is consumed.  It is rare, so it is last. */
+        weir_promise_cancel_fn *cancel;
+        const struct weir_promise_kind *kind; /* NULL: none; then `own` is unused */
+        void *own;
+        int label_size; /* 0: none */
+        char label[WEIR_PROMISE_LABEL_MAX + 1];
 };
 
 static const struct weir__task_ops promise_task_ops;
@@ -68,10 +68,11 @@ is_alone(const struct promise *self)
         return !self->wait_task.task.series;
 }
 
-/* Whether this end is the first to come.  Under the lock. */
-static bool
-decide(struct promise *self, struct weir__work_list *claimed)
+/* Whether this end is the first to come: then the task is READY, unless it was not started.  Under the lock. */
+static inline bool
+decide(struct promise *self)
 {
+        struct weir__work_list claimed = {0}; /* the task: nothing else waits here */
         struct weir_task *task = &self->wait_task.task;
 
         if (self->is_decided)
@@ -80,16 +81,15 @@ decide(struct promise *self, struct weir__work_list *claimed)
         if (word == WEIR__NEW)
                 return true;
         if (word != WEIR__PENDING || !is_alone(self))
-                return weir__wait_pop(&self->waits, claimed);
+                return weir__wait_pop(&self->waits, &claimed);
         atomic_store_explicit(&task->word, WEIR__READY, memory_order_release);
         weir__wait_unlink(&self->wait_task.wait);
-        weir__work_append(claimed, &task->work);
         return true;
 }
 
-/* Whether the task of a promise that is held was claimed for it.  Under the lock. */
+/* Whether the task was claimed, now or by a hold.  Under the lock. */
 static bool
-has_started(const struct promise *self)
+is_claimed(const struct promise *self)
 {
         return atomic_load_explicit(&self->wait_task.task.word, memory_order_relaxed) == WEIR__READY;
 }
@@ -97,34 +97,31 @@ has_started(const struct promise *self)
 static int
 end(struct promise *self, int status, void *value, weir_free_fn *drop)
 {
-        struct weir__work_list claimed = {0};
-        bool is_claimed = false; /* by the hold */
+        struct weir_task *task = &self->wait_task.task;
+        bool is_ready = false;
 
         weir__lock(&self->object.lock);
-        bool is_first = self->is_held ? !self->is_decided : decide(self, &claimed);
+        bool is_first = self->is_held ? !self->is_decided : decide(self);
         if (is_first) {
-                is_claimed = self->is_held && has_started(self);
+                is_ready = is_claimed(self);
                 self->is_decided = true;
                 self->outcome = status;
                 self->value = value;
                 self->drop = drop;
-                if (is_claimed || claimed.first)
-                        self->wait_task.task.status = status;
+                if (is_ready)
+                        task->status = status;
         }
         weir__unlock(&self->object.lock);
-        weir__wait_deliver_all(&claimed);
-        if (is_claimed)
-                weir__task_deliver(&self->wait_task.task);
+        if (is_ready)
+                weir__task_deliver(task);
         return is_first ? 0 : -EALREADY;
 }
 
 static int
 hold(struct promise *self)
 {
-        struct weir__work_list claimed = {0};
-
         weir__lock(&self->object.lock);
-        bool is_first = !self->is_held && decide(self, &claimed);
+        bool is_first = !self->is_held && decide(self);
         if (is_first)
                 self->is_held = true;
         weir__unlock(&self->object.lock);
