@@ -238,11 +238,12 @@ read_address(struct weir__redis_settings *settings, const char *text, bool *is_s
 /* -- a config -- */
 
 static int
-read_config(struct weir__redis_settings *settings, const struct weir_redis_config *given, bool is_secure)
+read_config(struct weir__redis_settings *settings, const struct weir_redis_config *given, bool is_secure, const char **why)
 {
         struct weir_redis_config *config = &settings->config;
         int failed;
 
+        *why = "the config has another size or a wrong value, or a user has no password";
         if (given && given->size != sizeof *given)
                 return -EINVAL;
         *config = given ? *given : (struct weir_redis_config)WEIR_REDIS_CONFIG_DEFAULT;
@@ -253,6 +254,10 @@ read_config(struct weir__redis_settings *settings, const struct weir_redis_confi
                 failed = -EINVAL;
         if (failed)
                 return failed;
+        if (config->tls && !is_secure) {
+                *why = "the config has tls, and the address is not that of a server with TLS: nothing would be encrypted";
+                return -EINVAL;
+        }
         if (is_secure) {
                 settings->tls = config->tls ? weir_tls_ref(config->tls) : weir_tls_client_new(NULL);
                 if (!settings->tls)
@@ -280,6 +285,7 @@ struct weir__redis_settings *
 weir__redis_settings_new(const char *address, const struct weir_redis_config *config)
 {
         struct weir__redis_settings *settings = calloc(1, sizeof *settings);
+        const char *why = "this is no address of a server of Redis";
         bool is_secure;
 
         if (!settings) {
@@ -288,14 +294,11 @@ weir__redis_settings_new(const char *address, const struct weir_redis_config *co
         }
         atomic_init(&settings->references, 1);
         int failed = read_address(settings, address, &is_secure);
-        if (failed == -EINVAL)
-                weir_log_write(WEIR_LOG_ERROR, "weir_redis_new: this is no address of a server of Redis");
-        failed = failed ? failed : read_config(settings, config, is_secure);
+        failed = failed ? failed : read_config(settings, config, is_secure, &why);
         if (!failed)
                 return settings;
-        if (failed == -EINVAL && settings->count)
-                weir_log_write(WEIR_LOG_ERROR, "weir_redis_new: the config has another size or a wrong value, or a user has no "
-                                               "password");
+        if (failed == -EINVAL)
+                weir_log_write(WEIR_LOG_ERROR, "weir_redis_new: %s", why);
         weir__redis_settings_unref(settings);
         errno = -failed;
         return NULL;

@@ -105,7 +105,7 @@ struct weir_redis_config {
         const char *user;        /* of an ACL, with a password; default: that of the address, or the default user */
         const char *password;    /* default: that of the address, or none */
         const char *name;        /* of the connections, for the server (CLIENT SETNAME); default: none */
-        weir_tls *tls;           /* of rediss: addresses; a reference is taken; default: the system's roots */
+        weir_tls *tls;           /* of rediss: addresses only; a reference is taken; default: the system's roots */
         unsigned version;        /* of the protocol: 2 or 3; default: 3, or 2 with a server that knows no other */
         unsigned connections;    /* that commands share; default: 1 */
         unsigned depth;          /* commands that are under way on one of them, at most 65535; default: 1024 */
@@ -130,7 +130,8 @@ struct weir_redis_config {
  *   rediss://...                                        with TLS
  *   unix://[[user]:password@]path[?db=database]
  *
- * The port is 6379 unless it is given.  A user and a password may have %XX.  A user needs a password.
+ * The port is 6379 unless it is given.  A user and a password may have %XX.  A user needs a password.  A
+ * config with `tls` needs an address with TLS.
  *
  * Owner:   the caller has a reference.  NULL as config is the default.
  * Result:  NULL with errno EINVAL: a wrong address or config, which the log names; ENOMEM.  Tasks of a

@@ -279,6 +279,24 @@ a_config_is_checked_with_its_address(void)
         CU_ASSERT_PTR_NULL(weir_redis_new("redis://h", &config));
 }
 
+static void
+tls_needs_an_address_with_tls(void)
+{
+        static const char *const plain[] = {"redis://h", "unix:///s", "redis+cluster://h", "redis+sentinel://h/master"};
+        struct weir_redis_config config = WEIR_REDIS_CONFIG_DEFAULT;
+
+        config.tls = weir_tls_client_new(NULL);
+        for (unsigned i = 0; i < sizeof plain / sizeof *plain; i++) {
+                errno = 0;
+                CU_ASSERT_PTR_NULL(weir_redis_new(plain[i], &config));
+                CU_ASSERT_EQUAL(errno, EINVAL);
+        }
+        weir_redis *made = weir_redis_new("rediss://h", &config);
+        CU_ASSERT_PTR_NOT_NULL(made);
+        weir_redis_unref(made);
+        weir_tls_unref(config.tls);
+}
+
 /* -- accounts and databases -- */
 
 static void
@@ -536,6 +554,7 @@ main(void)
                 WEIR_TEST(what_is_made_wrongly_says_so),
                 WEIR_TEST(an_address_is_checked),
                 WEIR_TEST(a_config_is_checked_with_its_address),
+                WEIR_TEST(tls_needs_an_address_with_tls),
                 WEIR_TEST(a_connection_begins_with_its_account_and_database),
                 WEIR_TEST(a_unix_socket_is_a_server),
                 WEIR_TEST(many_share_one_connection),
