@@ -1,5 +1,5 @@
-/* test/connect_calls_test.c: which calls of the system a connect of a stream makes, and what it finds when the peer is faster
- * than the event. */
+/* test/connect_calls_test.c: which calls of the system a connect of a stream makes, and a request on a connection of its own, and
+ * what they find when the peer is faster than the event. */
 #include <sys/epoll.h>
 
 #include "test/fixture.h"
@@ -8,12 +8,12 @@
 /* -- system calls, which the linker replaces (test/CMakeLists.txt) -- */
 
 static struct {
-        _Atomic unsigned names, peers, errors, reads, registrations;
+        _Atomic unsigned names, peers, errors, reads, registrations, finishes;
 } calls;
 
-static enum then { THEN_NOTHING, THEN_SEND, THEN_FINISH, THEN_RESET } then; /* what the peer does before connect returns */
-static bool to_itself;                                                      /* connect binds its end to the other one's address */
-static bool has_no_name;                                                    /* getsockname fails */
+static enum then { THEN_NOTHING, THEN_SEND, THEN_FINISH, THEN_RESET, THEN_RESPOND } then; /* before connect returns, the peer */
+static bool to_itself;   /* connect binds its end to the other one's address */
+static bool has_no_name; /* getsockname fails */
 static bool is_listening;
 static int listener = -1;
 
@@ -27,8 +27,12 @@ int __real_getsockname(int fd, struct sockaddr *own, socklen_t *size);
 int __wrap_getsockname(int fd, struct sockaddr *own, socklen_t *size);
 ssize_t __real_recv(int fd, void *data, size_t size, int flags);
 ssize_t __wrap_recv(int fd, void *data, size_t size, int flags);
+int __real_shutdown(int fd, int how);
+int __wrap_shutdown(int fd, int how);
 int __real_epoll_ctl(int epoll, int operation, int fd, struct epoll_event *event);
 int __wrap_epoll_ctl(int epoll, int operation, int fd, struct epoll_event *event);
+
+#define RESPONSE "HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 2\r\n\r\nab"
 
 static void
 take_peer(void)
@@ -38,8 +42,10 @@ take_peer(void)
         peer = accept(listener, NULL, NULL);
         if (then == THEN_SEND && write(peer, "x", 1) != 1)
                 peer = -1;
-        if (then == THEN_FINISH)
-                shutdown(peer, SHUT_WR);
+        if (then == THEN_RESPOND && write(peer, RESPONSE, sizeof RESPONSE - 1) != sizeof RESPONSE - 1)
+                peer = -1;
+        if (then == THEN_FINISH || then == THEN_RESPOND)
+                __real_shutdown(peer, SHUT_WR);
         if (then == THEN_RESET) {
                 setsockopt(peer, SOL_SOCKET, SO_LINGER, &at_once, sizeof at_once);
                 close(peer);
@@ -88,6 +94,13 @@ __wrap_recv(int fd, void *data, size_t size, int flags)
 {
         calls.reads++;
         return __real_recv(fd, data, size, flags);
+}
+
+int
+__wrap_shutdown(int fd, int how)
+{
+        calls.finishes++;
+        return __real_shutdown(fd, how);
 }
 
 int
@@ -236,6 +249,74 @@ a_socket_that_cannot_be_asked_for_its_name_is_connected(void)
         finish();
 }
 
+/* -- requests -- */
+
+static _Atomic int request_status; /* 1: not over */
+
+static void
+was_asked(weir_task *task, void *nothing)
+{
+        (void)nothing;
+        request_status = weir_task_status(task) ? weir_task_status(task) : weir_http_response_status(task) == 200 ? 0 : -EPROTO;
+}
+
+static void
+begin_request(weir_client **client)
+{
+        struct weir_client_config config = WEIR_CLIENT_CONFIG_DEFAULT;
+        char address[64], url[80];
+
+        weir_test_begin_real(1);
+        listener = listen_here(address);
+        snprintf(url, sizeof url, "http://%s/", address);
+        memset(&calls, 0, sizeof calls);
+        request_status = 1;
+        *client = weir_client_new(&config);
+        CU_ASSERT_EQUAL(weir_task_start(weir_client_request_new(*client, "GET", url, was_asked, NULL)), 0);
+}
+
+/* Reads until the client has closed its end. */
+static void
+end_request(weir_client *client)
+{
+        char byte;
+
+        WEIR_TEST_EVENTUALLY(request_status != 1);
+        CU_ASSERT_EQUAL(request_status, 0);
+        while (read(peer, &byte, 1) > 0)
+                continue;
+        weir_client_unref(client);
+        finish();
+}
+
+/* The server closes behind its response, and is not waited for. */
+static void
+a_last_response_is_read_once(void)
+{
+        weir_client *client;
+        char request[512];
+
+        begin_request(&client);
+        take_peer();
+        CU_ASSERT(read(peer, request, sizeof request) > 0);
+        CU_ASSERT_EQUAL(write(peer, RESPONSE, sizeof RESPONSE - 1), sizeof RESPONSE - 1);
+        end_request(client);
+        CU_ASSERT_EQUAL(calls.reads, 1);
+        CU_ASSERT_EQUAL(calls.finishes, 0);
+}
+
+static void
+a_server_that_has_finished_is_left_at_once(void)
+{
+        weir_client *client;
+
+        then = THEN_RESPOND;
+        begin_request(&client);
+        end_request(client);
+        CU_ASSERT_EQUAL(calls.reads, 2);
+        CU_ASSERT_EQUAL(calls.finishes, 0);
+}
+
 int
 main(void)
 {
@@ -246,6 +327,8 @@ main(void)
                 WEIR_TEST(a_reset_before_the_event_is_told),
                 WEIR_TEST(a_connection_to_itself_is_refused),
                 WEIR_TEST(a_socket_that_cannot_be_asked_for_its_name_is_connected),
+                WEIR_TEST(a_last_response_is_read_once),
+                WEIR_TEST(a_server_that_has_finished_is_left_at_once),
         };
 
         return weir_test_main("connect_calls", tests, sizeof tests / sizeof *tests);

@@ -483,6 +483,16 @@ without_input_it_closes_at_once(void)
 }
 
 static void
+behind_the_end_of_the_peer_it_closes_at_once(void)
+{
+        begin();
+        on_worker(finish_peer, NULL);
+        on_worker(end_talk, NULL);
+        CU_ASSERT(talk.may_close && talk.closed == 1);
+        end();
+}
+
+static void
 input_is_thrown_away_until_the_peer_ends(void)
 {
         begin();
@@ -553,6 +563,7 @@ main(void)
                 WEIR_TEST(a_requeued_transport_is_freed_when_its_turn_has_come),
                 WEIR_TEST(a_time_limit_does_not_outlive_the_close),
                 WEIR_TEST(without_input_it_closes_at_once),
+                WEIR_TEST(behind_the_end_of_the_peer_it_closes_at_once),
                 WEIR_TEST(input_is_thrown_away_until_the_peer_ends),
                 WEIR_TEST(a_silent_peer_is_left_after_five_seconds),
                 WEIR_TEST(a_peer_that_goes_on_is_left_in_the_end),

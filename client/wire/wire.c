@@ -74,6 +74,7 @@ static struct weir_stream *
 leave_stream(struct weir__wire *wire)
 {
         struct weir_stream *stream = wire->stream;
+        bool is_ready = stream->transport.is_ready || stream->transport.stream.tls;
 
         wire->stream = NULL;
         weir__pool_take_off(&wire->pooled);
@@ -81,6 +82,7 @@ leave_stream(struct weir__wire *wire)
         drop_output(&stream->transport);
         (void)weir__transport_set_limit(&stream->transport, 0, WEIR_FOREVER);
         weir__stream_give_back(stream);
+        stream->transport.is_ready = is_ready; /* what has come was read; more has an event of its own */
         if (!wire->pooled.is_reserved) /* else weir__wire_claim does */
                 deliver_ending(wire);
         return stream;

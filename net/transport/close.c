@@ -33,6 +33,15 @@ weir__transport_close(struct weir__transport *transport)
                 weir__deliver(poller, &transport->requeued);
 }
 
+/* Nothing is there, or nothing but the end of the input, behind which nothing comes. */
+static bool
+has_no_input(struct weir__transport *transport)
+{
+        ssize_t count = transport->is_ready ? weir__stream_peek(&transport->stream) : -EAGAIN;
+
+        return count == 0 || count == -EAGAIN;
+}
+
 /* Input that comes after a close makes the system send a reset.  A peer of TLS sends its own end, and others may send more. */
 bool
 weir__transport_may_close(struct weir__transport *transport, bool has_unread)
@@ -44,7 +53,7 @@ weir__transport_may_close(struct weir__transport *transport, bool has_unread)
                 return false;
         if (transport->stream.tls || transport->sent > WEIR__LEAVES_FIRST)
                 is_clean = is_clean && !weir__stream_unsent(&transport->stream);
-        return is_clean && (!transport->is_ready || weir__stream_peek(&transport->stream) == -EAGAIN);
+        return is_clean && has_no_input(transport);
 }
 
 /* -- lingering -- */
