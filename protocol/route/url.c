@@ -153,14 +153,16 @@ weir_url_parse_bytes(const char *text, size_t size, struct weir_url_problem *pro
         *url = (weir_url){.text = NULL};
         char *out = url->memory, *own = out;
         url->text = end_text(&out, mempcpy(out, text, size));
-        weir__url_split(&parts, own, size);
+        weir__url_move(&parts, text, own);
         weir__url_lower(own, parts.scheme.size);
         if (parts.host.text)
                 weir__url_lower(own + (parts.host.text - own), parts.host.size);
         lay_parts(url, &parts, &out);
         lay_request(url, &parts, &out);
         lay_redacted(url, &parts, &out);
-        url->normal = end_text(&out, weir__url_normalize(out, out + size + WEIR__URL_NORMAL_MORE + 1, own, size));
+        url->normal = url->text;
+        if (!weir__url_is_normal(&parts, own, size))
+                url->normal = end_text(&out, weir__url_normalize(out, out + size + WEIR__URL_NORMAL_MORE + 1, own, size));
         return url;
 }
 

@@ -104,6 +104,17 @@ weir__url_split(struct weir__url_parts *parts, const char *text, size_t size)
         parts->path = (struct weir__url_part){text, (size_t)(end - text)};
 }
 
+void
+weir__url_move(struct weir__url_parts *parts, const char *text, const char *copy)
+{
+        struct weir__url_part *const all[] = {&parts->scheme, &parts->userinfo, &parts->host,    &parts->port,
+                                              &parts->path,   &parts->query,    &parts->fragment};
+
+        for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+                if (all[i]->text)
+                        all[i]->text = copy + (all[i]->text - text);
+}
+
 int
 weir__url_default_port(const struct weir__url_part *scheme)
 {
@@ -473,6 +484,18 @@ normal_port(const struct weir__url_parts *parts)
         weir__bytes_number(port.text, port.size, &number);
         bool is_kept = port.size > 0 && (int)number != weir__url_default_port(&parts->scheme);
         return is_kept ? port : (struct weir__url_part){NULL, 0};
+}
+
+bool
+weir__url_is_normal(const struct weir__url_parts *parts, const char *text, size_t size)
+{
+        struct weir__url_part path = parts->path;
+
+        if (memchr(text, '%', size) || (parts->host.size > 0 && parts->host.text[0] == '['))
+                return false;
+        if (path.size > 0 && (path.text[0] == '.' || memmem(path.text, path.size, "/.", 2)))
+                return false;
+        return normal_port(parts).text == parts->port.text && (path.size > 0 || weir__url_default_port(&parts->scheme) < 0);
 }
 
 char *

@@ -24,6 +24,9 @@ struct weir__url_parts {
 /* Notes a problem, unless `problem` is NULL, and sets errno to `error`.  Result: false. */
 bool weir__url_refuse(struct weir_url_problem *problem, size_t at, const char *text, int error);
 
+/* Makes them the parts of a copy of their text. */
+void weir__url_move(struct weir__url_parts *parts, const char *text, const char *copy);
+
 /* Divides a text that is valid, or will be checked. */
 void weir__url_split(struct weir__url_parts *parts, const char *text, size_t size);
 
@@ -54,6 +57,9 @@ size_t weir__url_room(const struct weir__url_parts *parts);
 
 /* Writes the text of a URL without a NUL.  Returns its end. */
 char *weir__url_compose(char *out, const struct weir__url_parts *parts);
+
+/* Whether the text that was divided is in normal form already, as most are.  Its scheme and host are lower case. */
+bool weir__url_is_normal(const struct weir__url_parts *parts, const char *text, size_t size);
 
 /* Writes the same URL in normal form.  `scratch` has room for as many bytes as the text has, and `out` for WEIR__URL_NORMAL_MORE
  * more.  Returns the end of the output. */
