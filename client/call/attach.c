@@ -235,9 +235,10 @@ static struct weir__trace_flow *
 trace(struct weir__http_call *call, char *name, size_t room)
 {
         struct weir_http_call *self = weir__call_of(call);
-        const struct weir__origin *origin = self->origin;
+        char origin[WEIR__ORIGIN_TEXT];
 
-        snprintf(name, room, "%s %s", self->draft.method, origin->name);
+        weir__origin_print(self->origin, origin);
+        snprintf(name, room, "%s %s", self->draft.method, origin);
         return NULL; /* its tasks may be in several series */
 }
 

@@ -284,15 +284,17 @@ describe(const struct weir_task *task, char *out, size_t room)
 {
         static const char *const what[] = {"the first byte of", "the first byte of", "the body of", "a send to", "a send to"};
         const struct weir__call_task *self = (const struct weir__call_task *)task;
-        struct weir__origin *origin = self->owner->origin;
-        char text[WEIR__ORIGIN_TEXT];
+        const struct weir__origin *origin = self->owner->origin;
+        char text[WEIR__ORIGIN_TEXT] = "an origin";
 
         if (origin && __atomic_load_n(&self->owner->call.stage, __ATOMIC_RELAXED) < WEIR_HTTP_SENDING) {
-                weir__origin_describe(origin, text, sizeof text);
+                weir__origin_describe(origin, text);
                 snprintf(out, room, "a connection to %s", text);
                 return;
         }
-        snprintf(out, room, "%s %s %s", what[self->kind], self->owner->draft.method, origin ? origin->name : "an origin");
+        if (origin)
+                weir__origin_print(origin, text);
+        snprintf(out, room, "%s %s %s", what[self->kind], self->owner->draft.method, text);
 }
 
 static char *

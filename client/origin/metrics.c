@@ -49,8 +49,11 @@ copy_origin(struct weir__origin *origin, void *context)
                 rows->all = all;
                 rows->room = room;
         }
+        char name[WEIR__ORIGIN_TEXT];
         struct row *row = &rows->all[rows->count];
-        *row = (struct row){.client = rows->client, .origin = strdup(origin->name)};
+
+        weir__origin_print(origin, name);
+        *row = (struct row){.client = rows->client, .origin = strdup(name)};
         rows->is_short |= !row->origin;
         if (!row->origin)
                 return;

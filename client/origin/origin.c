@@ -46,7 +46,6 @@ free_origin(struct weir__origin *origin)
         hand_down_counts(origin);
         free(origin->address);
         free(origin->tls_name);
-        free(origin->name);
         free(origin);
         weir__client_drop(client);
 }
@@ -144,26 +143,12 @@ find(const struct weir_client *client, const struct key *key)
         return NULL;
 }
 
-/* "https://host:port through http://proxy:port", "the proxy http://proxy:port". */
-static char *
-name_of(const struct weir__place *place)
-{
-        const char *host = place->tls_name ? place->tls_name : place->address, *scheme = place->is_secure ? "https" : "http";
-        char *name;
-        int size = place->is_relay ? asprintf(&name, "the proxy %s", place->proxy->name)
-                   : place->proxy  ? asprintf(&name, "%s://%s through %s", scheme, host, place->proxy->name)
-                                   : asprintf(&name, "%s://%s", scheme, host);
-
-        return size < 0 ? NULL : name;
-}
-
 static bool
 set_texts(struct weir__origin *origin, const struct weir__place *place)
 {
         origin->address = strdup(place->address);
         origin->tls_name = place->tls_name ? strdup(place->tls_name) : NULL;
-        origin->name = name_of(place);
-        return origin->address && origin->name && (!place->tls_name || origin->tls_name);
+        return origin->address && (!place->tls_name || origin->tls_name);
 }
 
 static struct weir__origin *
@@ -253,11 +238,25 @@ count_idle(const struct weir__origin *origin)
 }
 
 void
-weir__origin_describe(struct weir__origin *origin, char *out, size_t room)
+weir__origin_print(const struct weir__origin *origin, char out[WEIR__ORIGIN_TEXT])
+{
+        const char *host = origin->tls_name ? origin->tls_name : origin->address;
+
+        if (origin->is_relay)
+                snprintf(out, WEIR__ORIGIN_TEXT, "the proxy %s", origin->proxy->name);
+        else
+                snprintf(out, WEIR__ORIGIN_TEXT, "%s://%s%s%s", origin->is_secure ? "https" : "http", host,
+                         origin->proxy ? " through " : "", origin->proxy ? origin->proxy->name : "");
+}
+
+void
+weir__origin_describe(const struct weir__origin *origin, char out[WEIR__ORIGIN_TEXT])
 {
         unsigned connections = atomic_load_explicit(&origin->connections, memory_order_relaxed), idle = count_idle(origin);
 
-        snprintf(out, room, "%s (%u busy, %u wait)", origin->name, idle < connections ? connections - idle : 0,
+        weir__origin_print(origin, out);
+        size_t size = strlen(out);
+        snprintf(out + size, WEIR__ORIGIN_TEXT - size, " (%u busy, %u wait)", idle < connections ? connections - idle : 0,
                  atomic_load_explicit(&origin->waiting, memory_order_relaxed));
 }
 

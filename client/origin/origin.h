@@ -114,7 +114,6 @@ struct weir__origin {
         const struct weir__proxy *proxy; /* the same */
         char *address;                   /* as weir_connect_new takes it */
         char *tls_name;                  /* that the certificate must have; NULL: the host of the address */
-        char *name;                      /* "https://host:port", for people */
         unsigned branch_count;           /* pollers of the runtime in which it was made */
 
         _Atomic unsigned connections; /* open, or being made */
@@ -135,7 +134,11 @@ struct weir__origin *weir__origin_of(struct weir_client *client, const struct we
                                      const struct weir__place *place);
 void weir__origin_keep(struct weir__origin *origin);
 void weir__origin_drop(struct weir__origin *origin);
-void weir__origin_describe(struct weir__origin *origin, char *out, size_t room);       /* "https://x (256 busy, 12 wait)" */
+
+/* For people: "https://host:port through http://proxy:port", "the proxy http://proxy:port"; and with " (256 busy, 12 wait)". */
+void weir__origin_print(const struct weir__origin *origin, char out[WEIR__ORIGIN_TEXT]);
+void weir__origin_describe(const struct weir__origin *origin, char out[WEIR__ORIGIN_TEXT]);
+
 void weir__origins_look(struct weir_client *client);                                   /* has all branches look */
 void weir__origins_count(struct weir_client *client, struct weir_client_stats *stats); /* adds what they have */
 

@@ -220,9 +220,11 @@ static struct weir__trace_flow *
 trace(struct weir__http_call *call, char *name, size_t room)
 {
         struct weir__request *request = weir__request_of_call(call);
-        const struct weir__origin *origin = request->origin;
+        char origin[WEIR__ORIGIN_TEXT] = "";
 
-        snprintf(name, room, "%s %s", request->draft.method, origin ? origin->name : "");
+        if (request->origin)
+                weir__origin_print(request->origin, origin);
+        snprintf(name, room, "%s %s", request->draft.method, origin);
         return weir__series_trace_flow(request->io.task.series);
 }
 

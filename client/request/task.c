@@ -392,17 +392,18 @@ describe(const struct weir_task *task, char *out, size_t room)
                                            "the first byte of", "the body of",      "the body of"};
         _Static_assert(sizeof what / sizeof *what == WEIR_HTTP_COMPLETE + 1, "each stage has one");
         const struct weir__request *request = (const struct weir__request *)task;
-        struct weir__origin *origin = request->origin;
+        const struct weir__origin *origin = request->origin;
         uint8_t stage = __atomic_load_n(&request->call.stage, __ATOMIC_RELAXED);
-        char text[WEIR__ORIGIN_TEXT];
+        char text[WEIR__ORIGIN_TEXT] = "an origin";
 
         if (!origin || stage < WEIR_HTTP_SENDING) {
                 if (origin)
-                        weir__origin_describe(origin, text, sizeof text);
-                snprintf(out, room, "%s %s", what[0], origin ? text : "an origin");
+                        weir__origin_describe(origin, text);
+                snprintf(out, room, "%s %s", what[0], text);
                 return;
         }
-        snprintf(out, room, "%s %s %s", what[stage], request->draft.method, origin->name);
+        weir__origin_print(origin, text);
+        snprintf(out, room, "%s %s %s", what[stage], request->draft.method, text);
 }
 
 const struct weir__io_ops weir__request_ops = {
