@@ -93,6 +93,10 @@ struct weir__branch {
         struct weir__list connections; /* all */
         struct weir__list dials;
 
+        /* Whether those in the queue that are on this poller have it as has_dial; another poller has marked one of them since.
+         * Guarded by the origin's lock. */
+        bool has_noted_dials, has_marked;
+
         _Atomic unsigned idle_count;                  /* written by the owner */
         _Atomic uint64_t counts[WEIR__CLIENT_COUNTS]; /* written by the owner; relaxed */
 

@@ -111,6 +111,7 @@ may_have(struct weir__seeker *seeker, void *context)
         offer->must_close = !seeker->has_dial;
         offer->other = seeker->poller;
         seeker->has_dial = true;
+        weir__origin_branch(offer->connection->branch->origin, seeker->poller)->has_marked = true;
         return false;
 }
 
@@ -165,16 +166,22 @@ tickets_so_far(struct weir__origin *origin)
         return next;
 }
 
-/* Those who stay on this poller have a dial, if it has begun one, or have none any more. */
+/* Those who stay on this poller have a dial, if it has begun one, or have none any more.  Thousands may wait, so they are only
+ * told what has changed. */
 static void
 note_dials(struct weir__branch *branch)
 {
         struct weir__origin *origin = branch->origin;
+        bool has = !weir__list_is_empty(&branch->dials);
 
         weir__lock(&origin->lock);
-        for (struct weir__link *link = weir__list_first(&origin->queue); link; link = weir__list_next(&origin->queue, link))
+        bool is_new = branch->has_noted_dials != has || branch->has_marked;
+        struct weir__link *link = is_new ? weir__list_first(&origin->queue) : NULL;
+        for (; link; link = weir__list_next(&origin->queue, link))
                 if (seeker_of(link)->poller == branch->poller)
-                        seeker_of(link)->has_dial = !weir__list_is_empty(&branch->dials);
+                        seeker_of(link)->has_dial = has;
+        branch->has_noted_dials = has;
+        branch->has_marked = false;
         weir__unlock(&origin->lock);
 }
 
@@ -360,7 +367,7 @@ weir__pool_wait(struct weir__branch *branch, struct weir__seeker *seeker)
         weir__lock(&origin->lock);
         seeker->ticket = origin->next_ticket++;
         seeker->is_waiting = true;
-        seeker->has_dial = false;
+        seeker->has_dial = branch->has_noted_dials;
         weir__list_append(&origin->queue, &seeker->link);
         atomic_fetch_add(&origin->waiting, 1);
         weir__unlock(&origin->lock);

@@ -339,7 +339,7 @@ inline wait()
 #ifdef MUTANT_DIAL_HOPED_FOR
                         has_dial[s] = s >= HEDGED && connections < LIMIT;
 #else
-                        has_dial[s] = false;
+                        has_dial[s] = s >= HEDGED && HAS_DIAL(me); /* as was noted last */
 #endif
                         waiting++
                 };
