@@ -228,6 +228,7 @@ each_byte_is_in_the_classes_that_the_grammar_says(void)
                 wrong += weir__byte_is((char)byte, WEIR__BYTE_NAME) != is_name;
                 wrong += weir__byte_is((char)byte, WEIR__BYTE_HEX) != (byte != 0 && strchr("0123456789abcdefABCDEF", byte));
                 wrong += weir__byte_is((char)byte, WEIR__BYTE_DIGIT) != is_digit;
+                wrong += weir__byte_is((char)byte, WEIR__BYTE_DELIMITER) != (byte != 0 && strchr(":/?#[]@", byte));
         }
         CU_ASSERT_EQUAL(wrong, 0);
 }

@@ -130,12 +130,13 @@ lay_redacted(weir_url *url, const struct weir__url_parts *parts, char **out)
         url->redacted = parts->userinfo.text ? end_text(out, weir__url_compose(*out, &shown)) : url->text;
 }
 
-/* The memory behind a URL: its text; the parts; the target; host field and address; without userinfo; the normal form, twice. */
+/* The memory behind a URL: its text; the parts; the target; host field and address; without userinfo; the normal form, twice, if
+ * it is another text. */
 static size_t
-memory_of(const struct weir__url_parts *parts, size_t size)
+memory_of(const struct weir__url_parts *parts, size_t size, bool is_normal)
 {
         return (size + 1) + (size + 6) + (size + 3) + 2 * (parts->host.size + PORT_SIZE) + (parts->userinfo.text ? size + 1 : 0) +
-               (2 * size + WEIR__URL_NORMAL_MORE + 1);
+               (is_normal ? 0 : 2 * size + WEIR__URL_NORMAL_MORE + 1);
 }
 
 weir_url *
@@ -147,7 +148,8 @@ weir_url_parse_bytes(const char *text, size_t size, struct weir_url_problem *pro
                 return invalid(problem, 0, "NULL: expected a text");
         if (!weir__url_read(&parts, text, size, NULL, problem))
                 return NULL;
-        weir_url *url = malloc(sizeof *url + memory_of(&parts, size));
+        bool is_normal = weir__url_is_normal(&parts, text, size);
+        weir_url *url = malloc(sizeof *url + memory_of(&parts, size, is_normal));
         if (!url)
                 return out_of_memory(problem);
         *url = (weir_url){.text = NULL};
@@ -161,7 +163,7 @@ weir_url_parse_bytes(const char *text, size_t size, struct weir_url_problem *pro
         lay_request(url, &parts, &out);
         lay_redacted(url, &parts, &out);
         url->normal = url->text;
-        if (!weir__url_is_normal(&parts, own, size))
+        if (!is_normal)
                 url->normal = end_text(&out, weir__url_normalize(out, out + size + WEIR__URL_NORMAL_MORE + 1, own, size));
         return url;
 }

@@ -133,7 +133,7 @@ fault_of(const char *text, size_t size)
 {
         unsigned char byte = (unsigned char)*text;
 
-        if (weir__byte_is(*text, WEIR__BYTE_NAME) || (byte && strchr(":/?#[]@", byte)) || weir__bytes_are_escape(text, size))
+        if (weir__byte_is(*text, WEIR__BYTE_NAME | WEIR__BYTE_DELIMITER) || weir__bytes_are_escape(text, size))
                 return NULL;
         switch (byte) {
         case '%': return "a percent sign: expected two hexadecimal digits behind it, or %25";
@@ -168,8 +168,9 @@ next_mark(const char *text, size_t size, size_t at)
 static bool
 check_bytes(const struct reading *reading, size_t size)
 {
-        for (size_t i = next_mark(reading->text, size, 0); i < size; i = next_mark(reading->text, size, i + 1)) {
-                const char *fault = fault_of(reading->text + i, size - i);
+        for (size_t i = 0; i < size; i++) {
+                i += weir__bytes_span(reading->text + i, size - i, WEIR__BYTE_NAME | WEIR__BYTE_DELIMITER);
+                const char *fault = i < size ? fault_of(reading->text + i, size - i) : NULL;
 
                 if (fault)
                         return refuse(reading, reading->text + i, fault);

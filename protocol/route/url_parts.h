@@ -58,7 +58,7 @@ size_t weir__url_room(const struct weir__url_parts *parts);
 /* Writes the text of a URL without a NUL.  Returns its end. */
 char *weir__url_compose(char *out, const struct weir__url_parts *parts);
 
-/* Whether the text that was divided is in normal form already, as most are.  Its scheme and host are lower case. */
+/* Whether the text that was divided is in normal form already, as most are, once its scheme and host are lower case. */
 bool weir__url_is_normal(const struct weir__url_parts *parts, const char *text, size_t size);
 
 /* Writes the same URL in normal form.  `scratch` has room for as many bytes as the text has, and `out` for WEIR__URL_NORMAL_MORE

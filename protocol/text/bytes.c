@@ -8,9 +8,10 @@
 /* One letter for each combination of classes that occurs. */
 #define o 0                                                                           /* CTL but HTAB: nowhere */
 #define V WEIR__BYTE_VALUE                                                            /* HTAB, SP, obs-text */
-#define P (WEIR__BYTE_VALUE | WEIR__BYTE_TARGET)                                      /* " / : < > ? @ [ \ ] { } */
+#define P (WEIR__BYTE_VALUE | WEIR__BYTE_TARGET)                                      /* " < > \ { } */
+#define U (P | WEIR__BYTE_DELIMITER)                                                  /* / : ? @ [ ] */
 #define S (WEIR__BYTE_VALUE | WEIR__BYTE_TARGET | WEIR__BYTE_NAME)                    /* ( ) , ; = */
-#define H (WEIR__BYTE_VALUE | WEIR__BYTE_TOKEN)                                       /* # */
+#define H (WEIR__BYTE_VALUE | WEIR__BYTE_TOKEN | WEIR__BYTE_DELIMITER)                /* # */
 #define T (WEIR__BYTE_VALUE | WEIR__BYTE_TOKEN | WEIR__BYTE_TARGET)                   /* % ^ ` | */
 #define N (WEIR__BYTE_VALUE | WEIR__BYTE_TOKEN | WEIR__BYTE_TARGET | WEIR__BYTE_NAME) /* G-Z g-z ! $ & ' * + - . _ ~ */
 #define X (N | WEIR__BYTE_HEX)                                                        /* A-F a-f */
@@ -19,10 +20,10 @@
 const unsigned char weir__byte_classes[256] = {
         o, o, o, o, o, o, o, o, o, V, o, o, o, o, o, o, /* 00: HTAB */
         o, o, o, o, o, o, o, o, o, o, o, o, o, o, o, o, /* 10 */
-        V, N, P, H, N, T, N, N, S, S, N, N, S, N, N, P, /* 20: SP ! " # $ % & ' ( ) * + , - . / */
-        D, D, D, D, D, D, D, D, D, D, P, S, P, S, P, P, /* 30: 0-9 : ; < = > ? */
-        P, X, X, X, X, X, X, N, N, N, N, N, N, N, N, N, /* 40: @ A-O */
-        N, N, N, N, N, N, N, N, N, N, N, P, P, P, T, N, /* 50: P-Z [ \ ] ^ _ */
+        V, N, P, H, N, T, N, N, S, S, N, N, S, N, N, U, /* 20: SP ! " # $ % & ' ( ) * + , - . / */
+        D, D, D, D, D, D, D, D, D, D, U, S, P, S, P, U, /* 30: 0-9 : ; < = > ? */
+        U, X, X, X, X, X, X, N, N, N, N, N, N, N, N, N, /* 40: @ A-O */
+        N, N, N, N, N, N, N, N, N, N, N, U, P, U, T, N, /* 50: P-Z [ \ ] ^ _ */
         T, X, X, X, X, X, X, N, N, N, N, N, N, N, N, N, /* 60: ` a-o */
         N, N, N, N, N, N, N, N, N, N, N, P, T, P, N, o, /* 70: p-z { | } ~ DEL */
         V, V, V, V, V, V, V, V, V, V, V, V, V, V, V, V, /* 80: obs-text from here on */

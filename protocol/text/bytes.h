@@ -7,12 +7,13 @@
 #include <stdint.h>
 
 enum {
-        WEIR__BYTE_TOKEN = 1,  /* tchar.  Source: RFC 9110 section 5.6.2 */
-        WEIR__BYTE_TARGET = 2, /* visible ASCII but '#': accepted in a request target */
-        WEIR__BYTE_VALUE = 4,  /* field-vchar, SP and HTAB.  Source: RFC 9110 section 5.5 */
-        WEIR__BYTE_NAME = 8,   /* reg-name but '%': unreserved and sub-delims.  Source: RFC 3986 section 3.2.2 */
-        WEIR__BYTE_HEX = 16,   /* HEXDIG, in both cases */
-        WEIR__BYTE_DIGIT = 32, /* DIGIT */
+        WEIR__BYTE_TOKEN = 1,      /* tchar.  Source: RFC 9110 section 5.6.2 */
+        WEIR__BYTE_TARGET = 2,     /* visible ASCII but '#': accepted in a request target */
+        WEIR__BYTE_VALUE = 4,      /* field-vchar, SP and HTAB.  Source: RFC 9110 section 5.5 */
+        WEIR__BYTE_NAME = 8,       /* reg-name but '%': unreserved and sub-delims.  Source: RFC 3986 section 3.2.2 */
+        WEIR__BYTE_HEX = 16,       /* HEXDIG, in both cases */
+        WEIR__BYTE_DIGIT = 32,     /* DIGIT */
+        WEIR__BYTE_DELIMITER = 64, /* gen-delims.  Source: RFC 3986 section 2.2 */
 };
 
 /* For each byte the classes it is in. */
