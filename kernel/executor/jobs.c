@@ -41,11 +41,14 @@ weir__jobs_remove(struct weir__jobs *jobs, struct weir__job *job)
 struct weir__job *
 weir__jobs_take_queued(struct weir__jobs *jobs)
 {
-        struct weir__link *first = weir__list_pop(&jobs->line);
+        struct weir__link *first = weir__list_first(&jobs->line);
 
         if (!first)
                 return NULL;
-        weir__list_append(&jobs->line, first);
+        if (weir__list_next(&jobs->line, first)) {
+                weir__link_remove(first);
+                weir__list_append(&jobs->line, first);
+        }
         struct weir__job *job = weir__jobs_oldest(weir__container_of(first, struct weir__job_queue, in_line));
         weir__jobs_remove(jobs, job);
         return job;
