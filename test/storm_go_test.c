@@ -4,6 +4,7 @@
 
 #include <errno.h>
 
+#include "factory/flow/go.h"
 #include "kernel/executor/executor.h"
 #include "kernel/worker/worker.h"
 
@@ -27,6 +28,19 @@ static void
 forget(void)
 {
         started = called = freed = ran = cancelled = timed_out = shut = others = too_late = 0;
+}
+
+/* A queue is there as long as tasks have it. */
+static unsigned
+queues_left(void)
+{
+        struct weir__go_queue_walk walk = {.scan = weir__names_scan_begin(0)};
+        unsigned count = 0;
+
+        while (weir__go_queue_walk_on(&walk)) {
+                count++;
+        }
+        return count;
 }
 
 static void
@@ -142,6 +156,7 @@ a_cancel_meets_the_begin_of_a_function_at_any_moment(void)
         CU_ASSERT_EQUAL(too_late, 0);
         CU_ASSERT(outcomes[0] > 0 && outcomes[1] > 0);
         weir_test_end();
+        CU_ASSERT_EQUAL(queues_left(), 0);
 }
 
 /* -- limits against ends -- */
@@ -172,6 +187,7 @@ limits_come_while_functions_end(void)
         CU_ASSERT_EQUAL(called, ROUNDS);
         CU_ASSERT_EQUAL(ran + timed_out, ROUNDS);
         CU_ASSERT(timed_out > 0);
+        CU_ASSERT_EQUAL(queues_left(), 0);
 }
 
 /* -- everything, and a shutdown -- */
@@ -277,6 +293,7 @@ a_shutdown_comes_at_any_moment(void)
                         pthread_join(threads[i], NULL);
                 }
                 CU_ASSERT_EQUAL(trees, 0);
+                CU_ASSERT_EQUAL(queues_left(), 0);
         }
 }
 

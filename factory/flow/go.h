@@ -7,11 +7,16 @@
 #include "factory/names/names.h"
 #include "kernel/executor/executor.h"
 
-/* A named queue.  The first member is the executor's. */
+/* A named queue.  It has as many references as were made and not yet given up.  Threads that run functions write the first part,
+ * threads that make them the second one, and the two share no cache line. */
 struct weir__go_queue {
-        struct weir__job_queue jobs; /* first */
-        _Atomic size_t references;   /* made under the lock of its shard */
-        struct weir__name name;      /* last */
+        struct weir__job_queue jobs; /* first; the executor's */
+        _Atomic size_t given_up;
+        _Atomic size_t made_at_least; /* what a thread that gave up a reference has last seen in `made` */
+
+        char apart[64];
+        _Atomic size_t made;    /* written under the lock of the shard */
+        struct weir__name name; /* last */
 };
 
 /* The queue of that name, with a reference; it is made if there is none.  NULL when out of memory. */

@@ -46,19 +46,32 @@ refer(const struct weir__name_key *key)
         struct weir__go_queue *queue = find_queue(shard, key);
 
         if (queue)
-                atomic_fetch_add_explicit(&queue->references, 1, memory_order_relaxed);
+                atomic_store_explicit(&queue->made, atomic_load_explicit(&queue->made, memory_order_relaxed) + 1,
+                                      memory_order_relaxed);
         weir__names_unlock(shard);
         return queue;
+}
+
+/* Whether others are left besides this reference and those `given_up`.  `made` only grows, so an old value serves while it is
+ * large enough; then the cache line that the makers write is not fetched. */
+static bool
+is_one_of_many(struct weir__go_queue *queue, size_t given_up)
+{
+        if (given_up + 1 < atomic_load_explicit(&queue->made_at_least, memory_order_relaxed))
+                return true;
+        size_t made = atomic_load_explicit(&queue->made, memory_order_relaxed);
+        atomic_store_explicit(&queue->made_at_least, made, memory_order_relaxed);
+        return given_up + 1 < made;
 }
 
 /* Only the last reference needs the lock: a thread that finds the queue meanwhile adds another one. */
 static bool
 drop_one_of_many(struct weir__go_queue *queue)
 {
-        size_t references = atomic_load_explicit(&queue->references, memory_order_relaxed);
+        size_t given_up = atomic_load_explicit(&queue->given_up, memory_order_relaxed);
 
-        while (references > 1)
-                if (atomic_compare_exchange_weak_explicit(&queue->references, &references, references - 1, memory_order_release,
+        while (is_one_of_many(queue, given_up))
+                if (atomic_compare_exchange_weak_explicit(&queue->given_up, &given_up, given_up + 1, memory_order_release,
                                                           memory_order_relaxed))
                         return true;
         return false;
@@ -70,7 +83,8 @@ weir__go_queue_unref(struct weir__go_queue *queue)
         if (drop_one_of_many(queue))
                 return;
         struct weir__names_shard *shard = weir__names_lock(&weir__queue_names, queue->name.hash);
-        bool is_last = atomic_fetch_sub_explicit(&queue->references, 1, memory_order_acq_rel) == 1;
+        bool is_last = atomic_fetch_add_explicit(&queue->given_up, 1, memory_order_acq_rel) + 1 ==
+                       atomic_load_explicit(&queue->made, memory_order_relaxed);
 
         if (is_last)
                 weir__names_unlink(shard, &queue->name);
@@ -91,7 +105,9 @@ weir__go_queue_get(const struct weir__name_key *key)
                 return queue;
         /* Not the whole struct at once: its size counts a few bytes behind `name`, which may not be there. */
         made->jobs = (struct weir__job_queue){0};
-        atomic_init(&made->references, 1);
+        atomic_init(&made->given_up, 0);
+        atomic_init(&made->made_at_least, 1);
+        atomic_init(&made->made, 1);
         if (!weir__names_add(&weir__queue_names, &made->name, key)) {
                 weir__free(made, size);
                 return NULL;
