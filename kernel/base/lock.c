@@ -41,6 +41,10 @@
 #define WEIR__LOCK_SPINS 100 /* one to four microseconds on x86 */
 #endif
 
+#ifndef SPINS_A_LOOK
+#define SPINS_A_LOOK 16 /* between two looks */
+#endif
+
 #ifndef HAND_OFF_AFTER
 #define HAND_OFF_AFTER WEIR_USEC(200) /* some times longer than a wake-up takes on a CPU that has nothing else to do */
 #endif
@@ -76,14 +80,22 @@ relax(void)
 #endif
 }
 
-/* Returns false when that takes too long. */
+static void
+relax_for_a_while(void)
+{
+        for (unsigned i = 0; i < SPINS_A_LOOK; i++)
+                relax();
+}
+
+/* A look takes the cache line from the thread that has the lock.  Between two looks that thread may release the lock and take it
+ * again several times, while the line stays with it.  Returns false when that takes too long. */
 static bool
 spin_for(struct weir__lock *lock)
 {
-        for (unsigned i = 0; i < WEIR__LOCK_SPINS; i++) {
+        for (unsigned i = 0; i < WEIR__LOCK_SPINS; i += SPINS_A_LOOK) {
+                relax_for_a_while();
                 if (atomic_load_explicit(&lock->is_held, memory_order_relaxed) == 0 && weir__lock_take(lock))
                         return true;
-                relax();
         }
         return false;
 }
