@@ -345,7 +345,7 @@ take_reply(struct weir__redis_command *command, const char *data, size_t size)
                         return false;
                 }
         }
-        if (command->session)
+        if (command->session && status != -EAGAIN) /* which has done nothing */
                 command->session->is_used = true;
         if (__builtin_expect(command->link != NULL, 0))
                 give_up_link(command); /* before the program goes on, which may want one */

@@ -228,9 +228,9 @@ weir__redis_status_of(const char *text)
                 const char *word;
                 int status;
         } known[] = {
-                {"NOAUTH", -EACCES},  {"WRONGPASS", -EACCES}, {"NOPERM", -EACCES},      {"LOADING", -EAGAIN},
-                {"BUSY", -EAGAIN},    {"TRYAGAIN", -EAGAIN},  {"CLUSTERDOWN", -EAGAIN}, {"MASTERDOWN", -EAGAIN},
-                {"READONLY", -EROFS}, {"NOSCRIPT", -ENOENT},
+                {"NOAUTH", -EACCES}, {"WRONGPASS", -EACCES}, {"NOPERM", -EACCES},      {"LOADING", -EAGAIN},
+                {"BUSY", -EAGAIN},   {"TRYAGAIN", -EAGAIN},  {"CLUSTERDOWN", -EAGAIN}, {"MASTERDOWN", -EAGAIN},
+                {"ASK", -EAGAIN},    {"READONLY", -EROFS},   {"NOSCRIPT", -ENOENT},
         };
         size_t size = strcspn(text, " ");
 

@@ -162,7 +162,7 @@ WEIR_API void weir_redis_unref(weir_redis *redis);
  * Owner:   the caller, until the task is consumed.  The arguments are copied.
  * Result:  NULL when out of memory; every consumer accepts NULL.  The task's status: 0: weir_redis_reply has
  *          the reply; of an error of the server, whose text weir_redis_problem has: -EACCES (NOAUTH,
- *          WRONGPASS, NOPERM), -EAGAIN (LOADING, BUSY, TRYAGAIN, CLUSTERDOWN, MASTERDOWN; a
+ *          WRONGPASS, NOPERM), -EAGAIN (LOADING, BUSY, TRYAGAIN, CLUSTERDOWN, MASTERDOWN, ASK; a
  *          master that sentinels have named was demoted), -EROFS (READONLY), -ENOENT (NOSCRIPT), -EREMOTEIO (any other);
  *          -ENOMEM, also for a NULL client; -EINVAL: no arguments; -EOPNOTSUPP: the command would change the
  *            state of a connection that others use, such as SELECT or MULTI;
@@ -262,7 +262,8 @@ WEIR_API void weir_redis_session_unref(weir_redis_session *session);
 
 /* Makes a task that sends a command on the session.  Commands go out in the order of their starts, each when
  * the one before has its reply.  None is sent again, but for the first one, if a cluster says MOVED: the session is
- * at that server then.  Later MOVED is an error (-EREMOTEIO).  A cancel of one that was sent closes the connection.
+ * at that server then.  Later MOVED is an error (-EREMOTEIO).  ASK is not followed (-EAGAIN): a slot is on its way, and
+ * its keys are at two servers.  A cancel of one that was sent closes the connection.
  *
  * Owner, Result, Threads: as for weir_redis_command_new; WATCH, UNWATCH, MULTI, EXEC, DISCARD, SELECT, AUTH,
  *          READONLY, READWRITE and ASKING are permitted; -ENOTCONN: the connection was lost before. */

@@ -236,6 +236,49 @@ a_slot_moves(void)
         end();
 }
 
+static void
+give_slot(int slot, unsigned from, unsigned to)
+{
+        char ids[2][64];
+
+        for (unsigned i = 0; i < 2; i++)
+                snprintf(ids[i], sizeof ids[i], "%.40s", strchr(say(i ? to : from, "CLUSTER MYID"), '\n') + 1);
+        say(to, "CLUSTER SETSLOT %d IMPORTING %s", slot, ids[0]);
+        say(from, "CLUSTER SETSLOT %d MIGRATING %s", slot, ids[1]);
+        CU_ASSERT_EQUAL(strncmp(say(to, "CLUSTER SETSLOT %d NODE %s", slot, ids[1]), "+OK", 3), 0);
+        for (unsigned i = 0; i < SERVERS; i++)
+                CU_ASSERT_EQUAL(strncmp(say(i, "CLUSTER SETSLOT %d NODE %s", slot, ids[1]), "+OK", 3), 0);
+}
+
+/* Keys of the slot may be at either server, and a session has one connection. */
+static void
+a_session_waits_for_a_slot_that_moves(void)
+{
+        char ids[2][64];
+        unsigned from = 0, to = 1;
+        int slot = weir__redis_slot_of("bar", 3); /* of the first server */
+
+        begin_cluster();
+        SAYS(redis, "OK", "SET bar x");
+        for (unsigned i = 0; i < 2; i++)
+                snprintf(ids[i], sizeof ids[i], "%.40s", strchr(say(i ? to : from, "CLUSTER MYID"), '\n') + 1);
+        say(to, "CLUSTER SETSLOT %d IMPORTING %s", slot, ids[0]);
+        say(from, "CLUSTER SETSLOT %d MIGRATING %s", slot, ids[1]);
+        CU_ASSERT_EQUAL(strncmp(say(from, "MIGRATE 127.0.0.1 %d bar 0 1000", servers[to].port), "+OK", 3), 0);
+        weir_redis_session *session = weir_redis_session_new(redis, "bar");
+        run(weir_redis_session_format_new(session, see, &last, "WATCH bar"));
+        CU_ASSERT_EQUAL(last.status, -EAGAIN);
+        CU_ASSERT_EQUAL(strncmp(last.problem, "ASK ", 4), 0);
+        for (unsigned i = 0; i < SERVERS; i++)
+                CU_ASSERT_EQUAL(strncmp(say(i, "CLUSTER SETSLOT %d NODE %s", slot, ids[1]), "+OK", 3), 0);
+        CU_ASSERT_STRING_EQUAL(run(weir_redis_session_format_new(session, see, &last, "WATCH bar")), "OK"); /* it moves there */
+        CU_ASSERT_STRING_EQUAL(run(weir_redis_session_format_new(session, see, &last, "GET bar")), "x");
+        weir_redis_session_unref(session);
+        SAYS(redis, "1", "DEL bar");
+        give_slot(slot, to, from);
+        end();
+}
+
 static const char *
 exec_of(const char *first, const char *second)
 {
@@ -316,20 +359,6 @@ hear(weir_task *receive, void *context)
                         weir_channel_receive_new(weir_redis_subscription_channel(subscription), hear, NULL), WEIR_SEC(20))); \
                 CU_ASSERT_STRING_EQUAL(heard, expected);                                                                     \
         } while (0)
-
-static void
-give_slot(int slot, unsigned from, unsigned to)
-{
-        char ids[2][64];
-
-        for (unsigned i = 0; i < 2; i++)
-                snprintf(ids[i], sizeof ids[i], "%.40s", strchr(say(i ? to : from, "CLUSTER MYID"), '\n') + 1);
-        say(to, "CLUSTER SETSLOT %d IMPORTING %s", slot, ids[0]);
-        say(from, "CLUSTER SETSLOT %d MIGRATING %s", slot, ids[1]);
-        CU_ASSERT_EQUAL(strncmp(say(to, "CLUSTER SETSLOT %d NODE %s", slot, ids[1]), "+OK", 3), 0);
-        for (unsigned i = 0; i < SERVERS; i++)
-                CU_ASSERT_EQUAL(strncmp(say(i, "CLUSTER SETSLOT %d NODE %s", slot, ids[1]), "+OK", 3), 0);
-}
 
 static void
 a_sharded_channel_is_at_the_server_of_its_slot(void)
@@ -619,6 +648,7 @@ main(void)
                 WEIR_TEST(a_session_may_be_the_first_of_all),
                 WEIR_TEST(a_session_that_was_used_moves_no_more),
                 WEIR_TEST(a_slot_moves),
+                WEIR_TEST(a_session_waits_for_a_slot_that_moves),
                 WEIR_TEST(a_transaction_asks_where_its_slot_goes),
                 WEIR_TEST(a_sharded_channel_is_at_the_server_of_its_slot),
                 WEIR_TEST(a_look_up_goes_on_while_servers_are_added),
