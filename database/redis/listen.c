@@ -260,6 +260,20 @@ choose(weir_task *task, void *context)
 
 /* -- the end -- */
 
+/* Whether the connection has failed, and not this program. */
+static bool
+is_of_the_server(const weir_redis_subscription *subscription)
+{
+        switch (subscription->status) {
+        case -ENOMEM:
+        case -EMFILE:
+        case -ENFILE:
+        case -ECANCELED:
+        case -ESHUTDOWN: return false;
+        default: return !subscription->is_left;
+        }
+}
+
 static void
 on_end(weir_series *series, void *context)
 {
@@ -284,8 +298,9 @@ on_end(weir_series *series, void *context)
         subscription->has_listened = false;
         subscription->turn++;
         bool is_wanted = !subscription->is_closed && status != -ESHUTDOWN; /* or the program has ended it, not the server */
-        if (is_wanted && subscription->node && !is_led_on)
+        if (is_wanted && subscription->node && !is_led_on && is_of_the_server(subscription))
                 weir__redis_doubt(subscription->redis, subscription->node);
+        subscription->is_left = false;
         if (is_wanted)
                 weir__redis_listen(subscription); /* without memory the next weir_redis_subscribe does it */
         pthread_mutex_unlock(&subscription->lock);

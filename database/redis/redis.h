@@ -326,6 +326,7 @@ struct weir_redis_subscription {
         weir_stream *stream;              /* a reference; NULL: it has not been greeted */
         weir_series *series;              /* a reference: of the connection; NULL: there is none */
         bool is_closed;
+        bool is_left;   /* the stream was broken on this side: the next connection says what is wanted */
         int slot;       /* of a cluster: of its sharded channels; -1: it has none */
         unsigned ended; /* sharded channels that the connection was told to end, and has not confirmed */
 

@@ -82,6 +82,14 @@ weir_redis_subscription_dropped(const weir_redis_subscription *subscription)
 
 /* -- topics -- */
 
+/* The next connection says all. */
+static void
+leave(weir_redis_subscription *subscription)
+{
+        subscription->is_left = true;
+        weir_stream_break(subscription->stream);
+}
+
 static void
 say(weir_redis_subscription *subscription, const char *verb, const char *name)
 {
@@ -92,7 +100,7 @@ say(weir_redis_subscription *subscription, const char *verb, const char *name)
         if (bytes)
                 weir__redis_encode(bytes, 2, words, NULL);
         if (!bytes || weir_task_start(weir_stream_write_new(subscription->stream, bytes, size, NULL, NULL)) != 0)
-                weir_stream_break(subscription->stream); /* the next connection says it */
+                leave(subscription);
         free(bytes);
 }
 
@@ -150,7 +158,7 @@ enter_slot(weir_redis_subscription *subscription, const char *name)
                 return -EXDEV;
         subscription->slot = slot;
         if (subscription->stream)
-                weir_stream_break(subscription->stream);
+                leave(subscription);
         return 0;
 }
 

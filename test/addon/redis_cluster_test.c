@@ -402,6 +402,24 @@ a_sharded_channel_is_at_the_server_of_its_slot(void)
         end();
 }
 
+/* It goes to the server of the slot, and the other one is as good as it was. */
+static void
+a_subscription_that_moves_says_nothing_against_its_server(void)
+{
+        begin_cluster();
+        struct weir__redis_node *first = atomic_load(&redis->topology->main);
+        subscription = weir_redis_subscription_new(redis, NULL);
+        CU_ASSERT_EQUAL(weir_redis_subscribe(subscription, "all"), 0); /* at the first server */
+        HEARS("subscribed all ");
+        CU_ASSERT_EQUAL(weir_redis_subscribe_sharded(subscription, "hello"), 0);
+        HEARS("lost - ");
+        CU_ASSERT_PTR_EQUAL(atomic_load(&redis->topology->main), first);
+        HEARS("subscribed all ");
+        HEARS("subscribed hello ");
+        weir_redis_subscription_close(subscription);
+        end();
+}
+
 static void *
 add_nodes(void *context)
 {
@@ -651,6 +669,7 @@ main(void)
                 WEIR_TEST(a_session_waits_for_a_slot_that_moves),
                 WEIR_TEST(a_transaction_asks_where_its_slot_goes),
                 WEIR_TEST(a_sharded_channel_is_at_the_server_of_its_slot),
+                WEIR_TEST(a_subscription_that_moves_says_nothing_against_its_server),
                 WEIR_TEST(a_look_up_goes_on_while_servers_are_added),
                 WEIR_TEST(many_at_once),
                 WEIR_TEST(a_server_that_is_away_takes_its_slots_along_only),
