@@ -1,13 +1,11 @@
-/* durable/delivery.c: handlers, their ends, and their leases.
+/* durable/delivery.c: handlers, and their ends.
  *
  * A delivery runs in an outer series, whose deadline is the end of the lease.  In it a module runs the series that the handler
  * sees.
  *
  *   claimed --> handler --> end of the outer series --> END, repeated while the engine fails --> freed
  *
- * A renewal for all deliveries that run comes every third of the lease, and soon behind one that has failed.  It moves their
- * deadlines, and fails those outer series whose token is refused.  So a handler is over when its lease is, as far as this process
- * runs.
+ * While the handler runs its lease is renewed: lease.c.
  *
  * Threads: any.  The list and the marks of deliveries are guarded by the lock of the store. */
 #include <errno.h>
@@ -19,75 +17,26 @@
 #include <weir/promise.h>
 #include <weir/runtime.h>
 
-#include "durable/store.h"
+#include "durable/delivery.h"
 
 #define AFTER_ERROR WEIR_MSEC(200)
 
-struct weir__durable_delivery {
-        /* Constant after creation. */
-        weir_durable *store;
-        struct weir__durable_row *row;
-        const struct weir__durable_topic *topic;
-        struct weir__durable_due due;
-        weir_series *outer; /* a reference; NULL: no handler */
-
-        _Atomic unsigned references;
-
-        /* Guarded by the lock of the store. */
-        struct weir__durable_delivery *next, *former;
-        weir_nsec lease_end; /* on the clock of weir_now */
-        bool is_listed;      /* it is renewed */
-
-        /* Of the callbacks of the outer series. */
-        bool has_begun;
-        int status;
-};
-
-static struct weir__durable_delivery *
-ref(struct weir__durable_delivery *delivery)
+struct weir__durable_delivery *
+weir__durable_delivery_ref(struct weir__durable_delivery *delivery)
 {
         atomic_fetch_add_explicit(&delivery->references, 1, memory_order_relaxed);
         return delivery;
 }
 
-static void
-unref(void *data)
+void
+weir__durable_delivery_unref(struct weir__durable_delivery *delivery)
 {
-        struct weir__durable_delivery *delivery = data;
-
         if (atomic_fetch_sub_explicit(&delivery->references, 1, memory_order_acq_rel) > 1)
                 return;
         weir_series_unref(delivery->outer);
         free(delivery->row);
         weir__durable_unref(delivery->store);
         free(delivery);
-}
-
-static void
-list(struct weir__durable_delivery *delivery)
-{
-        weir_durable *store = delivery->store;
-
-        delivery->next = store->deliveries;
-        delivery->former = NULL;
-        if (delivery->next)
-                delivery->next->former = delivery;
-        store->deliveries = delivery;
-        delivery->is_listed = true;
-}
-
-static void
-unlist(struct weir__durable_delivery *delivery)
-{
-        if (!delivery->is_listed)
-                return;
-        if (delivery->former)
-                delivery->former->next = delivery->next;
-        else
-                delivery->store->deliveries = delivery->next;
-        if (delivery->next)
-                delivery->next->former = delivery->former;
-        delivery->is_listed = false;
 }
 
 /* -- the end -- */
@@ -99,11 +48,11 @@ leave(struct weir__durable_delivery *delivery)
         weir_durable *store = weir__durable_ref(delivery->store);
 
         pthread_mutex_lock(&store->lock);
-        unlist(delivery);
+        weir__durable_lease_end(delivery);
         store->running--;
         bool should_look = store->is_full;
         pthread_mutex_unlock(&store->lock);
-        unref(delivery);
+        weir__durable_delivery_unref(delivery);
         if (should_look)
                 weir__durable_look(store);
         weir_waitgroup_done(store->group);
@@ -257,7 +206,7 @@ on_over(weir_series *outer, void *context)
         if (!status)
                 status = delivery->status;
         pthread_mutex_lock(&store->lock);
-        unlist(delivery);
+        weir__durable_lease_end(delivery);
         bool is_closing = store->is_closing;
         pthread_mutex_unlock(&store->lock);
         if (!delivery->has_begun && is_closing)
@@ -272,119 +221,6 @@ on_over(weir_series *outer, void *context)
                 submit_end(delivery, WEIR__DURABLE_RETRY, 0, "the node has closed the store");
         else
                 fail(delivery, weir_strerror(status));
-}
-
-/* -- leases -- */
-
-static void arm_renewal(weir_durable *store, weir_nsec after);
-
-static void
-renewed(struct weir__durable_op *op, const struct weir__durable_claim *claim)
-{
-        struct weir__durable_delivery *delivery = claim->delivery;
-        weir_nsec lease_end = weir__durable_add(op->sent, op->lease);
-
-        pthread_mutex_lock(&op->store->lock);
-        bool is_listed = delivery->is_listed;
-        if (is_listed && claim->is_held)
-                delivery->lease_end = lease_end;
-        pthread_mutex_unlock(&op->store->lock);
-        if (is_listed && claim->is_held)
-                weir_series_set_deadline(delivery->outer, lease_end - weir_now());
-        else if (is_listed)
-                weir_series_fail(delivery->outer, -ESTALE);
-}
-
-static void
-on_renewed(struct weir__durable_op *op)
-{
-        weir_durable *store = op->store;
-
-        for (size_t i = 0; i < op->claim_count; i++) {
-                if (!op->status)
-                        renewed(op, &op->claims[i]);
-                unref(op->claims[i].delivery);
-        }
-        pthread_mutex_lock(&store->lock);
-        store->has_renewal = false;
-        arm_renewal(store, op->status ? AFTER_ERROR : op->lease / 3);
-        pthread_mutex_unlock(&store->lock);
-        weir__durable_op_free(op);
-}
-
-/* The lock is held. */
-static struct weir__durable_op *
-make_renewal(weir_durable *store)
-{
-        struct weir__durable_op *op = weir__durable_op_new(WEIR__DURABLE_RENEW, &(struct weir__durable_texts){0});
-
-        if (!op)
-                return NULL;
-        op->claims = calloc(store->config.running, sizeof *op->claims);
-        if (!op->claims) {
-                weir__durable_op_free(op);
-                return NULL;
-        }
-        for (struct weir__durable_delivery *delivery = store->deliveries; delivery; delivery = delivery->next)
-                op->claims[op->claim_count++] = (struct weir__durable_claim){
-                        .name = delivery->row->info.name, .token = delivery->row->info.token, .delivery = ref(delivery)};
-        op->lease = store->config.lease;
-        op->ended = on_renewed;
-        return op;
-}
-
-static void
-on_renewal(weir_task *timer, void *context)
-{
-        weir_durable *store = context;
-        struct weir__durable_op *op = NULL;
-
-        pthread_mutex_lock(&store->lock);
-        if (store->deliveries && weir_task_status(timer) == 0)
-                op = make_renewal(store);
-        if (op) {
-                weir_waitgroup_add(store->group, 1);
-        } else {
-                store->has_renewal = false;
-                if (weir_task_status(timer) == 0)
-                        arm_renewal(store, AFTER_ERROR);
-        }
-        pthread_mutex_unlock(&store->lock);
-        if (op) {
-                weir__durable_submit(store, op);
-                weir_waitgroup_done(store->group);
-        }
-}
-
-static void
-unref_store(void *store)
-{
-        weir__durable_unref(store);
-}
-
-/* The lock is held. */
-static void
-arm_renewal(weir_durable *store, weir_nsec after)
-{
-        if (store->has_renewal || !store->deliveries)
-                return;
-        weir_nsec third = store->config.lease / 3;
-        weir_task *timer = weir_timer_new(after < third ? after : third, on_renewal, store);
-        store->renewal = weir_timer_id_of(timer);
-        if (!timer)
-                return;
-        weir__durable_ref(store);
-        weir_task_on_free(timer, unref_store);
-        store->has_renewal = weir_task_start(timer) == 0;
-}
-
-void
-weir__durable_cancel_all(weir_durable *store)
-{
-        pthread_mutex_lock(&store->lock);
-        for (struct weir__durable_delivery *delivery = store->deliveries; delivery; delivery = delivery->next)
-                weir_series_cancel(delivery->outer);
-        pthread_mutex_unlock(&store->lock);
 }
 
 /* -- the begin -- */
@@ -405,6 +241,12 @@ describe(const void *own, char *text, size_t room)
                 text[0] = '\0';
                 strncat(text, delivery->row->info.name, room - 1);
         }
+}
+
+static void
+unref(void *delivery)
+{
+        weir__durable_delivery_unref(delivery);
 }
 
 static const struct weir_promise_kind delivered = {
@@ -444,20 +286,17 @@ start(struct weir__durable_delivery *delivery)
         weir_series *outer = weir_series_new(on_over, delivery);
         weir_durable *store = delivery->store;
 
-        weir_series_push(inner, weir_promise_new_of(&delivered, ref(delivery), on_deliver, delivery->topic->context));
+        weir_series_push(inner, weir_promise_new_of(&delivered, weir__durable_delivery_ref(delivery), on_deliver,
+                                                    delivery->topic->context));
         weir_series_push(outer, weir_module_new(inner, on_module, delivery));
         weir_series_set_deadline(outer, delivery->lease_end - weir_now());
         delivery->outer = weir_series_ref(outer);
-        if (outer) {
-                pthread_mutex_lock(&store->lock);
-                list(delivery);
-                arm_renewal(store, store->config.lease / 3);
-                pthread_mutex_unlock(&store->lock);
-        }
+        if (outer)
+                weir__durable_lease_begin(delivery);
         if (weir_series_start(outer) == 0)
                 return;
         pthread_mutex_lock(&store->lock);
-        unlist(delivery);
+        weir__durable_lease_end(delivery);
         pthread_mutex_unlock(&store->lock);
         give_back_later(delivery);
 }

@@ -4,7 +4,8 @@
  *   request.c     operations of the program: tasks and their getters
  *   missed.c      due times of schedules
  *   node.c        looks for due timers, and the alarm for the next look
- *   delivery.c    handlers, their ends, and their leases
+ *   delivery.c    handlers, and their ends
+ *   lease.c       the deliveries that run, and the renewals of their leases
  *   store.c       open, close, figures
  *   page.c        the page of a store, for a browser
  *   batch.c       for engines: operations that gather, and are carried out together */
@@ -111,9 +112,11 @@ void weir__durable_expect(weir_durable *store, const char *topic, weir_nsec afte
 /* Takes over the rows of a claim that was sent at `sent`.  They count as running. */
 void weir__durable_deliver(weir_durable *store, struct weir__durable_op *claim);
 
+const struct weir_durable_info *weir__durable_delivered(const weir_task *task);
+
+/* -- lease.c -- */
+
 /* Cancels the flows of all handlers. */
 void weir__durable_cancel_all(weir_durable *store);
-
-const struct weir_durable_info *weir__durable_delivered(const weir_task *task);
 
 #endif
