@@ -73,9 +73,6 @@ begin_cluster(void)
 
         if (!is_made) {
                 for (unsigned i = 0; i < SERVERS; i++) {
-                        do /* its bus has that port and 10000 */
-                                servers[i].port = redis_free_port();
-                        while (servers[i].port > 55000);
                         redis_start(&servers[i],
                                     "cluster-enabled yes\ncluster-node-timeout 60000\ncluster-require-full-coverage no\n");
                         say(i, "CLUSTER ADDSLOTSRANGE %u %u", i * 16384 / SERVERS, (i + 1) * 16384 / SERVERS - 1);

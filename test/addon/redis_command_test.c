@@ -541,6 +541,24 @@ a_dump_names_the_command(void)
         end();
 }
 
+/* -- the servers of the tests -- */
+
+/* Suites run at the same time, and one may be faster with a port. */
+static void
+a_server_whose_port_is_taken_gets_another_one(void)
+{
+        struct redis_server second = {.port = server.port};
+        unsigned descriptors = weir_test_entries_of("/proc/self/fd");
+
+        redis_start(&second, "");
+        CU_ASSERT_NOT_EQUAL(second.port, server.port);
+        redis_kill(&second, SIGKILL);
+        redis_restart(&second);
+        CU_ASSERT_STRING_EQUAL(redis_say(second.port, "PING"), "+PONG\r\n");
+        redis_stop(&second);
+        CU_ASSERT_EQUAL(weir_test_entries_of("/proc/self/fd"), descriptors);
+}
+
 int
 main(void)
 {
@@ -564,6 +582,7 @@ main(void)
                 WEIR_TEST(a_deadline_of_the_series_counts),
                 WEIR_TEST(a_reply_that_is_too_large_fails),
                 WEIR_TEST(a_dump_names_the_command),
+                WEIR_TEST(a_server_whose_port_is_taken_gets_another_one),
         };
 
         if (!redis_is_installed()) {

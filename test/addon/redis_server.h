@@ -32,18 +32,24 @@ redis_is_installed(void)
         return access("/usr/bin/redis-server", X_OK) == 0;
 }
 
-/* A port that nobody has now. */
+/* A port that nobody has now.  The system gives none below 32768 to others that ask for any.  Another test may choose the same:
+ * redis_start tries again then.  The bus of a cluster has the port and 10000. */
 static inline int
 redis_free_port(void)
 {
-        struct sockaddr_in name = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-        socklen_t size = sizeof name;
-        int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+        static unsigned next;
 
-        if (bind(fd, (struct sockaddr *)&name, size) < 0 || getsockname(fd, (struct sockaddr *)&name, &size) < 0)
-                abort();
-        close(fd);
-        return ntohs(name.sin_port);
+        for (next = next ? next : (unsigned)getpid() * 7919;; next++) {
+                struct sockaddr_in name = {.sin_family = AF_INET,
+                                           .sin_addr.s_addr = htonl(INADDR_LOOPBACK),
+                                           .sin_port = htons((uint16_t)(12000 + next % 20000))};
+                int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+                bool is_free = bind(fd, (struct sockaddr *)&name, sizeof name) == 0;
+
+                close(fd);
+                if (is_free)
+                        return 12000 + (int)(next++ % 20000);
+        }
 }
 
 static inline int
@@ -101,12 +107,29 @@ redis_begin(struct redis_server *redis, const char *option)
         }
 }
 
+/* Waits until it serves.  Returns false if it has ended: the port is somebody else's.  It makes its Unix socket when it has the
+ * port, so what answers is not another server. */
+static inline bool
+redis_has_begun(struct redis_server *redis)
+{
+        for (int64_t began = weir_test_now(); access(redis->path, R_OK) != 0 || !*redis_say(redis->port, "PING");) {
+                if (waitpid(redis->pid, NULL, WNOHANG) == redis->pid) {
+                        redis->pid = 0;
+                        return false;
+                }
+                weir_test_pause(began, "redis-server listens", __FILE__, __LINE__);
+        }
+        return true;
+}
+
 /* Starts it again on its port, with its directory. */
 static inline void
 redis_restart(struct redis_server *redis)
 {
-        redis_begin(redis, NULL);
-        WEIR_TEST_EVENTUALLY(redis->port ? redis_dial(redis->port) >= 0 : access(redis->path, R_OK) == 0);
+        unlink(redis->path);
+        do
+                redis_begin(redis, NULL);
+        while (!redis_has_begun(redis));
 }
 
 /* `more`: lines of its configuration. */
@@ -133,22 +156,6 @@ redis_configure(struct redis_server *redis, const char *more, ...)
 }
 
 static inline void
-redis_start(struct redis_server *redis, const char *more)
-{
-        redis_configure(redis, "%s", more);
-        redis_begin(redis, NULL);
-        for (int64_t began = weir_test_now();;) {
-                int fd = redis_dial(redis->port);
-
-                if (fd >= 0) {
-                        close(fd);
-                        break;
-                }
-                weir_test_pause(began, "redis-server listens", __FILE__, __LINE__);
-        }
-}
-
-static inline void
 redis_kill(struct redis_server *redis, int signal_number)
 {
         if (redis->pid <= 0)
@@ -168,6 +175,18 @@ redis_stop(struct redis_server *redis)
         snprintf(command, sizeof command, "rm -rf '%s'", redis->directory);
         if (strncmp(redis->directory, "/tmp/weir-redis-", 16) == 0 && system(command) != 0)
                 CU_FAIL("the directory is not removed");
+}
+
+static inline void
+redis_start(struct redis_server *redis, const char *more)
+{
+        for (redis_configure(redis, "%s", more);; redis_configure(redis, "%s", more)) {
+                redis_begin(redis, NULL);
+                if (redis_has_begun(redis))
+                        return;
+                redis_stop(redis);
+                redis->port = 0; /* another one */
+        }
 }
 
 #endif
