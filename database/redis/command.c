@@ -33,11 +33,21 @@ static int send_to_node(struct weir__redis_command *command);
 
 /* -- the end -- */
 
-static void
+/* Not of a session or a transaction, which have connections of their own. */
+static __attribute__((cold, noinline)) void
+count(const struct weir__redis_command *command, _Atomic uint64_t *total)
+{
+        if (!command->session && command->size)
+                atomic_fetch_add_explicit(total, 1, memory_order_relaxed);
+}
+
+static inline void
 end(struct weir__redis_command *command, int status)
 {
         command->is_over = true;
-        weir_promise_end_with(command->promise, status, command, NULL); /* or a cancel was first */
+        bool is_first = weir_promise_end_with(command->promise, status, command, NULL) == 0; /* or a cancel was */
+        if (__builtin_expect(status != 0, 0) && is_first && !command->fault) /* with a fault there may be no client */
+                count(command, &command->redis->failed);
 }
 
 static void
@@ -167,6 +177,7 @@ weir__redis_command_pause(struct weir__redis_command *command)
         if (command->tries >= command->redis->settings->config.retries)
                 return false;
         command->tries++;
+        count(command, &command->redis->repeated);
         return go_on(command, weir_timer_new(pause < PAUSE_MOST ? pause : PAUSE_MOST, send_again, command)) == 0;
 }
 
@@ -532,6 +543,7 @@ cancel(weir_task *promise, void *own)
         struct weir__redis_command *command = own;
 
         (void)promise;
+        count(command, &command->redis->cancelled);
         atomic_store(&command->is_cancelled, true);
         weir_series_cancel(atomic_load(&command->series));
 }
@@ -542,7 +554,6 @@ static void
 free_command(void *own)
 {
         struct weir__redis_command *command = own;
-
         weir_series *series = atomic_load_explicit(&command->series, memory_order_relaxed);
 
         if (series)

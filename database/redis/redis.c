@@ -3,6 +3,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "database/redis/redis.h"
 
@@ -23,6 +24,7 @@ weir_redis_new(const char *address, const struct weir_redis_config *config)
                 return NULL;
         }
         atomic_init(&redis->references, 1);
+        redis->pid = getpid();
         redis->settings = settings;
         redis->topology = topology;
         return redis;
@@ -43,6 +45,45 @@ weir_redis_unref(weir_redis *redis)
                 return;
         weir__redis_topology_free(redis->topology);
         free(redis);
+}
+
+static void
+add(struct weir_redis_stats *stats, const weir_endpoint *endpoint)
+{
+        struct weir_endpoint_stats own = {.size = sizeof own};
+
+        weir_endpoint_stats(endpoint, &own);
+        stats->connections += own.connections;
+        stats->connecting += own.connecting;
+        stats->under_way += own.requests;
+        stats->commands += own.asked;
+        stats->connects += own.connects;
+        stats->refused += own.refused;
+        stats->lost += own.lost;
+}
+
+int
+weir_redis_stats(weir_redis *redis, struct weir_redis_stats *stats)
+{
+        if (!redis || !stats || stats->size != sizeof *stats)
+                return -EINVAL;
+        if (redis->pid != getpid())
+                return -ECHILD;
+        struct weir__redis_topology *topology = redis->topology;
+        *stats = (struct weir_redis_stats){
+                .size = sizeof *stats,
+                .repeated = atomic_load_explicit(&redis->repeated, memory_order_relaxed),
+                .failed = atomic_load_explicit(&redis->failed, memory_order_relaxed),
+                .cancelled = atomic_load_explicit(&redis->cancelled, memory_order_relaxed),
+        };
+        pthread_mutex_lock(&topology->lock);
+        stats->servers = topology->count;
+        for (unsigned i = 0; i < topology->count; i++) {
+                add(stats, topology->nodes[i]->commands);
+                add(stats, topology->nodes[i]->waits);
+        }
+        pthread_mutex_unlock(&topology->lock);
+        return 0;
 }
 
 /* -- replies -- */

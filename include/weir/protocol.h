@@ -261,6 +261,24 @@ WEIR_API unsigned weir_endpoint_connections(const weir_endpoint *endpoint);
  * Threads: any. */
 WEIR_API unsigned weir_endpoint_requests(const weir_endpoint *endpoint);
 
+/* What an endpoint has and has done. */
+struct weir_endpoint_stats {
+        size_t size;          /* of this struct; set by the caller */
+        unsigned connections; /* that are open, or being made */
+        unsigned connecting;  /* of them */
+        unsigned requests;    /* that wait for a connection or for their reply */
+        uint64_t asked;       /* requests, with those */
+        uint64_t connects;    /* connections that were made */
+        uint64_t refused;     /* attempts that made none */
+        uint64_t lost;        /* connections that broke, or that the peer has closed */
+};
+
+/* Fills `stats`.
+ *
+ * Result:  0; -EINVAL for NULL, or a wrong size.
+ * Threads: any.  Each number is of an instant of its own. */
+WEIR_API int weir_endpoint_stats(const weir_endpoint *endpoint, struct weir_endpoint_stats *stats);
+
 /* How far a request has come. */
 enum weir_ask_stage {
         WEIR_ASK_QUEUED = 0, /* it waits for a connection */

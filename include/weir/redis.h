@@ -146,6 +146,29 @@ WEIR_API weir_redis *weir_redis_new(const char *address, const struct weir_redis
 WEIR_API weir_redis *weir_redis_ref(weir_redis *redis);
 WEIR_API void weir_redis_unref(weir_redis *redis);
 
+/* What a client has and has done.  Sessions, transactions and subscriptions have connections of their own, which are
+ * not counted, and neither are their commands. */
+struct weir_redis_stats {
+        size_t size;          /* of this struct; set by the caller */
+        unsigned servers;     /* that it knows */
+        unsigned connections; /* that are open, or being made */
+        unsigned connecting;  /* of them */
+        unsigned under_way;   /* commands that wait for a connection or for their reply */
+        uint64_t commands;    /* that were sent or wait for that, each time that they are */
+        uint64_t repeated;    /* how often one was sent again, or waits for that */
+        uint64_t failed;      /* commands: by the server, by a limit or with the connection */
+        uint64_t cancelled;   /* commands whose flow was over first */
+        uint64_t connects;    /* connections that were made */
+        uint64_t refused;     /* attempts that made none */
+        uint64_t lost;        /* connections that broke, or that the server has closed */
+};
+
+/* Fills `stats`.
+ *
+ * Result:  0; -EINVAL for NULL, or a wrong size; -ECHILD in a forked child.
+ * Threads: any.  Each number is of an instant of its own. */
+WEIR_API int weir_redis_stats(weir_redis *redis, struct weir_redis_stats *stats);
+
 /* -- commands -- */
 
 /* Makes a task that sends a command and gets its reply.  The arguments are `count` texts of those sizes; NULL

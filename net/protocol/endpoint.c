@@ -4,6 +4,7 @@
  * Locks:   the endpoint's, a leaf: which poller it is on. */
 #include "net/protocol/endpoint.h"
 
+#include <errno.h>
 #include <stdlib.h>
 
 #include "kernel/base/panic.h"
@@ -159,4 +160,22 @@ unsigned
 weir_endpoint_requests(const weir_endpoint *endpoint)
 {
         return endpoint ? atomic_load_explicit(&endpoint->requests, memory_order_relaxed) : 0;
+}
+
+int
+weir_endpoint_stats(const weir_endpoint *endpoint, struct weir_endpoint_stats *stats)
+{
+        if (!endpoint || !stats || stats->size != sizeof *stats)
+                return -EINVAL;
+        *stats = (struct weir_endpoint_stats){
+                .size = sizeof *stats,
+                .connections = atomic_load_explicit(&endpoint->connections, memory_order_relaxed),
+                .connecting = atomic_load_explicit(&endpoint->connecting, memory_order_relaxed),
+                .requests = atomic_load_explicit(&endpoint->requests, memory_order_relaxed),
+                .asked = atomic_load_explicit(&endpoint->asked, memory_order_relaxed),
+                .connects = atomic_load_explicit(&endpoint->connects, memory_order_relaxed),
+                .refused = atomic_load_explicit(&endpoint->refused, memory_order_relaxed),
+                .lost = atomic_load_explicit(&endpoint->lost, memory_order_relaxed),
+        };
+        return 0;
 }

@@ -90,6 +90,8 @@ struct weir_endpoint {
         bool must_go_on;           /* and has to look again */
         _Atomic unsigned connections; /* lanes and dials.  Written by the owner, relaxed */
         _Atomic unsigned requests;    /* that were put and are not over.  The same */
+        _Atomic unsigned connecting;  /* dials.  The same */
+        _Atomic uint64_t asked, connects, refused, lost; /* as struct weir_endpoint_stats.  The same */
         struct weir__work *begun; /* the last direct request that the owner itself has begun, if more may go with it: ask.c */
         unsigned begun_with;      /* how many have */
 
@@ -141,6 +143,13 @@ weir__endpoint_count_requests(struct weir_endpoint *endpoint, int change)
         unsigned requests = atomic_load_explicit(&endpoint->requests, memory_order_relaxed);
 
         atomic_store_explicit(&endpoint->requests, requests + (unsigned)change, memory_order_relaxed);
+}
+
+/* One more of a total. */
+static inline void
+weir__endpoint_add(_Atomic uint64_t *total)
+{
+        atomic_store_explicit(total, atomic_load_explicit(total, memory_order_relaxed) + 1, memory_order_relaxed);
 }
 
 /* It is in no list and has no place. */

@@ -505,6 +505,8 @@ ended(struct weir_session *session)
         }
         weir__link_remove(&lane->all);
         weir__endpoint_count(endpoint, -1);
+        if (session->status && session->status != -ECONNABORTED && session->status != -ESHUTDOWN)
+                weir__endpoint_add(&endpoint->lost);
         endpoint->go_on(endpoint);
 }
 
@@ -551,6 +553,7 @@ weir__lane_begin(struct weir_endpoint *endpoint, struct weir_stream *stream)
         }
         weir__endpoint_keep(endpoint);
         weir__endpoint_count(endpoint, 1);
+        weir__endpoint_add(&endpoint->connects);
         weir__list_append(&endpoint->lanes, &lane->all);
         enter_list(lane);
         weir__session_receive(&lane->session);

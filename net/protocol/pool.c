@@ -145,6 +145,7 @@ put(struct weir_endpoint *endpoint, struct weir__asking *request)
         struct weir__lane *lane = weir__list_is_empty(&endpoint->waiting) && !endpoint->is_going_on ? find_lane(endpoint) : NULL;
 
         weir__endpoint_count_requests(endpoint, 1);
+        weir__endpoint_add(&endpoint->asked);
         if (lane) {
                 weir__lane_send(lane, request);
                 return;

@@ -541,6 +541,82 @@ a_dump_names_the_command(void)
         end();
 }
 
+/* -- figures -- */
+
+static struct weir_redis_stats
+stats_of(weir_redis *client)
+{
+        struct weir_redis_stats stats = {.size = sizeof stats};
+
+        CU_ASSERT_EQUAL(weir_redis_stats(client, &stats), 0);
+        return stats;
+}
+
+static void
+a_client_counts_what_it_does(void)
+{
+        struct weir_redis_stats stats = {.size = 1};
+        static struct seen blocked;
+
+        begin();
+        CU_ASSERT_EQUAL(weir_redis_stats(redis, &stats), -EINVAL);
+        CU_ASSERT_EQUAL(weir_redis_stats(NULL, &stats), -EINVAL);
+        CU_ASSERT_EQUAL(weir_redis_stats(redis, NULL), -EINVAL);
+        struct weir_redis_stats first = stats_of(redis);
+        CU_ASSERT_EQUAL(first.servers, 1);
+        CU_ASSERT_EQUAL(first.connections, 1);
+        CU_ASSERT_EQUAL(first.connects, 1);
+        for (unsigned i = 0; i < 10; i++)
+                SAYS(redis, "OK", "SET key x");
+        SAY(redis, "LPUSH key x");
+        SAY(redis, "SELECT 1"); /* is not sent */
+        WEIR_TEST_EVENTUALLY(stats_of(redis).failed == first.failed + 1);
+        CU_ASSERT_EQUAL(stats_of(redis).commands, first.commands + 11);
+        CU_ASSERT_EQUAL(stats_of(redis).under_way, 0);
+        CU_ASSERT_EQUAL(stats_of(redis).connecting, 0);
+
+        blocked = (struct seen){0};
+        weir_series *series = weir_series_ref(weir_series_new(NULL, NULL));
+        weir_series_push(series, weir_redis_format_new(redis, see, &blocked, "BLPOP nothing 0"));
+        weir_series_start(series);
+        WEIR_TEST_EVENTUALLY(strstr(redis_say(server.port, "INFO clients"), "blocked_clients:1\r"));
+        CU_ASSERT_EQUAL(stats_of(redis).under_way, 1);
+        CU_ASSERT_EQUAL(stats_of(redis).connections, 2);
+        weir_series_cancel(series);
+        weir_series_unref(series);
+        WEIR_TEST_EVENTUALLY(blocked.calls && stats_of(redis).connections == 1);
+        CU_ASSERT_EQUAL(stats_of(redis).cancelled, 1);
+        CU_ASSERT_EQUAL(stats_of(redis).under_way, 0);
+        CU_ASSERT_EQUAL(stats_of(redis).lost, 0); /* it was closed on this side */
+
+        redis_say(server.port, "CLIENT KILL TYPE normal");
+        WEIR_TEST_EVENTUALLY(stats_of(redis).lost == 1);
+        SAYS(redis, "x", "GET key");
+        CU_ASSERT_EQUAL(stats_of(redis).connects, 3);
+        CU_ASSERT_EQUAL(stats_of(redis).repeated, 0);
+        CU_ASSERT_EQUAL(stats_of(redis).refused, 0);
+        end();
+}
+
+static void
+attempts_that_make_no_connection_are_counted(void)
+{
+        struct weir_redis_config config = WEIR_REDIS_CONFIG_DEFAULT;
+
+        config.retries = 2;
+        weir_test_begin_real(2);
+        redis = weir_redis_new("redis://127.0.0.1:1", &config);
+        SAY(redis, "GET key");
+        CU_ASSERT_EQUAL(last.status, -ECONNREFUSED);
+        WEIR_TEST_EVENTUALLY(stats_of(redis).failed == 1);
+        CU_ASSERT_EQUAL(stats_of(redis).refused, 3);
+        CU_ASSERT_EQUAL(stats_of(redis).repeated, 2);
+        CU_ASSERT_EQUAL(stats_of(redis).commands, 3);
+        CU_ASSERT_EQUAL(stats_of(redis).connects, 0);
+        CU_ASSERT_EQUAL(stats_of(redis).connections, 0);
+        end();
+}
+
 /* -- the servers of the tests -- */
 
 /* Suites run at the same time, and one may be faster with a port. */
@@ -582,6 +658,8 @@ main(void)
                 WEIR_TEST(a_deadline_of_the_series_counts),
                 WEIR_TEST(a_reply_that_is_too_large_fails),
                 WEIR_TEST(a_dump_names_the_command),
+                WEIR_TEST(a_client_counts_what_it_does),
+                WEIR_TEST(attempts_that_make_no_connection_are_counted),
                 WEIR_TEST(a_server_whose_port_is_taken_gets_another_one),
         };
 

@@ -241,6 +241,15 @@ what_is_published_comes_into_a_channel(void)
         weir_redis_subscription_close(subscription);
 }
 
+static void
+a_client_has_figures(void)
+{
+        struct weir_redis_stats stats = {.size = sizeof stats};
+
+        weir_task_run(weir_redis_words_new(redis, NULL, NULL, "PING", NULL));
+        CU_ASSERT(weir_redis_stats(redis, &stats) == 0 && stats.connections == 1 && stats.commands > 0);
+}
+
 #define EXAMPLE(name)                    \
         static void run_##name(void)     \
         {                                \
@@ -260,6 +269,7 @@ EXAMPLE(what_is_due_is_taken_by_the_clock_of_the_server)
 EXAMPLE(both_or_none)
 EXAMPLE(a_watched_key_is_changed_by_one_alone)
 EXAMPLE(what_is_published_comes_into_a_channel)
+EXAMPLE(a_client_has_figures)
 
 int
 main(void)
@@ -274,6 +284,7 @@ main(void)
                 WEIR_TEST(run_both_or_none),
                 WEIR_TEST(run_a_watched_key_is_changed_by_one_alone),
                 WEIR_TEST(run_what_is_published_comes_into_a_channel),
+                WEIR_TEST(run_a_client_has_figures),
         };
         struct weir_redis_config config = WEIR_REDIS_CONFIG_DEFAULT;
         struct redis_server server = {0};
