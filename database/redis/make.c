@@ -290,16 +290,17 @@ static inline char *
 write_head(char *out, char type, size_t value)
 {
         *out++ = type;
-        if (value >= 1000)
-                return write_large(out, value);
-        if (value >= 100) {
-                *out++ = (char)('0' + value / 100);
-                value %= 100;
+        if (value >= 10) {
+                if (value >= 100) {
+                        if (value >= 1000)
+                                return write_large(out, value);
+                        *out++ = (char)('0' + value / 100);
+                        value %= 100;
+                }
                 *out++ = (char)('0' + value / 10);
-        } else if (value >= 10) {
-                *out++ = (char)('0' + value / 10);
+                value %= 10;
         }
-        *out++ = (char)('0' + value % 10);
+        *out++ = (char)('0' + value);
         memcpy(out, "\r\n", 2);
         return out + 2;
 }
