@@ -53,6 +53,7 @@ execute(struct weir__pq_link *link, struct weir__pq_query *query)
         char name[5 + WEIR__PQ_DIGITS];
 
         query->stage = WEIR__PQ_EXECUTE;
+        query->due++;
         return PQsendQueryPrepared(link->connection, name_of(query, name), query->count, (const char *const *)query->values,
                                    query->sizes, query->formats, query->is_binary);
 }
@@ -62,6 +63,7 @@ deallocate(struct weir__pq_link *link, struct weir__pq_query *query)
 {
         weir__pq_statement_remove_all(link);
         query->stage = WEIR__PQ_DEALLOCATE;
+        query->due++;
         return PQsendQueryParams(link->connection, "DEALLOCATE ALL", 0, NULL, NULL, NULL, NULL, 0);
 }
 
@@ -84,6 +86,7 @@ send_prepared(struct weir__pq_link *link, struct weir__pq_query *query)
         if (!query->statement)
                 return 0;
         query->stage = WEIR__PQ_PREPARE;
+        query->due++;
         int sent = PQsendPrepare(link->connection, name_of(query, name), query->base.sql, query->count, query->types);
         return sent && has_pipeline(link) ? execute(link, query) : sent;
 }
@@ -93,6 +96,8 @@ static int
 send_statement(struct weir__pq_link *link, struct weir__pq_query *query)
 {
         bool uses_statement = query->is_prepared && !query->was_repeated;
+
+        query->due = !uses_statement;
         int sent = uses_statement ? send_prepared(link, query)
                                   : PQsendQueryParams(link->connection, query->base.sql, query->count, query->types,
                                                       (const char *const *)query->values, query->sizes, query->formats,
@@ -248,8 +253,10 @@ note_failure(struct weir__pq_link *link, struct weir__pq_query *query, PGresult 
                 return;
         }
         bool is_lost = !sqlstate && PQstatus(link->connection) == CONNECTION_BAD;
-        outcome->status = is_lost ? -ECONNRESET : weir__pq_status(sqlstate);
         outcome->problem = copy_line(PQresultErrorMessage(result));
+        outcome->status = is_lost    ? -ECONNRESET
+                          : sqlstate ? weir__pq_status(sqlstate)
+                                     : weir__pq_own_status(PQresultErrorMessage(result));
         PQclear(outcome->result);
         outcome->result = result;
 }
@@ -298,6 +305,10 @@ complete(struct weir__pq_link *link, struct weir__pq_after *after)
         struct weir__pq_query *query = link->first;
         int status = query->outcome.status;
 
+        if (!status && !query->outcome.result && query->stage != WEIR__PQ_DEALLOCATE) {
+                weir__pq_link_fail(link, -EPROTO, "the server has sent no result", after);
+                return;
+        }
         link->first = query->behind;
         link->copy = WEIR__PQ_NO_COPY;
         bool is_gone = is_outdated(query);
@@ -328,12 +339,34 @@ is_cleaned(struct weir__pq_link *link, struct weir__pq_after *after)
                 weir__pq_link_fail(link, -EPROTO, "a transaction cannot be rolled back", after);
 }
 
+#define LOST "libpq has lost an answer: it had no memory"
+
+/* In a pipeline that has not broken: whether a result is not the oldest query's, or that has not had all of its own.  libpq without memory for the end
+ * of a query leaves it out.  Then all that comes belongs to the next one. */
+static bool
+is_out_of_step(struct weir__pq_query *query, ExecStatusType what)
+{
+        switch (what) {
+        case PGRES_PIPELINE_SYNC: return query->due != 0;
+        case PGRES_SINGLE_TUPLE:
+        case PGRES_COPY_IN:
+        case PGRES_COPY_OUT:
+        case PGRES_COPY_BOTH: return false;
+        default: return query->due-- == 0;
+        }
+}
+
 static void
 take_result(struct weir__pq_link *link, PGresult *result, struct weir__pq_after *after)
 {
         ExecStatusType what = PQresultStatus(result);
         struct weir__pq_query *query = link->first;
 
+        if (has_pipeline(link) && PQstatus(link->connection) != CONNECTION_BAD && is_out_of_step(query, what)) {
+                PQclear(result);
+                weir__pq_link_fail(link, -ENOMEM, LOST, after);
+                return;
+        }
         switch (what) {
         case PGRES_PIPELINE_SYNC:
                 PQclear(result);
@@ -353,15 +386,21 @@ take_result(struct weir__pq_link *link, PGresult *result, struct weir__pq_after 
         }
 }
 
+static bool
+takes_results(const struct weir__pq_link *link)
+{
+        return link->state == WEIR__PQ_READY && (link->first || link->is_cleaning) && !link->pause && !link->copy;
+}
+
 /* What has come and can be had without waiting.  In a pipeline a NULL is between two results, and many stand for a connection
- * that broke. */
-void
-weir__pq_link_receive(struct weir__pq_link *link, struct weir__pq_after *after)
+ * that broke, or for missing memory.  If libpq has added to its text there and gives no result, it has left one out. */
+static void
+receive_some(struct weir__pq_link *link, struct weir__pq_after *after)
 {
         unsigned nulls = 0;
+        size_t said = strlen(PQerrorMessage(link->connection));
 
-        while (link->state == WEIR__PQ_READY && (link->first || link->is_cleaning) && nulls < 2 && !link->pause && !link->copy &&
-               !PQisBusy(link->connection)) {
+        while (takes_results(link) && nulls < 2 && !PQisBusy(link->connection)) {
                 PGresult *result = PQgetResult(link->connection);
 
                 nulls = result ? 0 : nulls + 1;
@@ -373,7 +412,23 @@ weir__pq_link_receive(struct weir__pq_link *link, struct weir__pq_after *after)
                         is_cleaned(link, after);
                 else if (!has_pipeline(link))
                         complete(link, after);
+                if (link->state == WEIR__PQ_READY)
+                        said = strlen(PQerrorMessage(link->connection));
         }
+        if (takes_results(link) && has_pipeline(link) && PQstatus(link->connection) != CONNECTION_BAD &&
+            (nulls == 2 || strlen(PQerrorMessage(link->connection)) > said))
+                weir__pq_link_fail(link, -ENOMEM, LOST, after);
+}
+
+/* libpq without memory for the begin of a COPY says nothing, and goes on when it looks at its buffer again, as it does for
+ * notifications. */
+static void
+receive(struct weir__pq_link *link, struct weir__pq_after *after)
+{
+        do {
+                receive_some(link, after);
+                weir__pq_hear(link);
+        } while (takes_results(link) && PQstatus(link->connection) != CONNECTION_BAD && !PQisBusy(link->connection));
 }
 
 /* libpq may leave in the memory of TLS what its buffer has no room for, and the socket does not tell. */
@@ -392,8 +447,7 @@ void
 weir__pq_link_go_on(struct weir__pq_link *link, struct weir__pq_after *after)
 {
         weir__pq_stream_go_on(link, after);
-        weir__pq_link_receive(link, after);
-        weir__pq_hear(link);
+        receive(link, after);
         weir__pq_link_wait(link, after);
 }
 
@@ -434,8 +488,7 @@ weir__pq_link_work(struct weir__pq_link *link, struct weir__pq_after *after)
                 return;
         bool is_there = consume(link->connection);
         weir__pq_stream_go_on(link, after);
-        weir__pq_link_receive(link, after);
-        weir__pq_hear(link);
+        receive(link, after);
         if (link->state == WEIR__PQ_READY && !link->pause && (!is_there || PQstatus(link->connection) == CONNECTION_BAD))
                 weir__pq_link_fail(link, -ECONNRESET, problem_behind(link->connection, &former), after);
         weir__pq_link_wait(link, after);

@@ -83,6 +83,7 @@ struct weir__pq_query {
         /* Guarded by the lock of its link. */
         struct weir__pq_query *behind;   /* in the queue of the link */
         enum weir__pq_stage stage;       /* what was sent last; in a pipeline all at once */
+        unsigned due;                    /* results that are to come, by what was sent; for a pipeline */
         unsigned statement;              /* its number, if it is prepared */
         bool was_repeated;               /* its plan was outdated */
         struct weir__pq_outcome outcome; /* then the task's value */
@@ -367,9 +368,6 @@ bool weir__pq_stream_abandon(struct weir__pq_link *link, struct weir__pq_after *
 /* Ends a pause, if there is one. */
 void weir__pq_stream_wake(struct weir__pq_link *link);
 
-/* What has come may be results now. */
-void weir__pq_link_receive(struct weir__pq_link *link, struct weir__pq_after *after);
-
 /* -- prepared statements; under the link's lock -- */
 
 /* The number of the query's statement; 0: it is not prepared. */
@@ -384,8 +382,11 @@ void weir__pq_statement_remove_all(struct weir__pq_link *link);
 
 /* -- statuses -- */
 
-/* The status of a failure with that SQLSTATE; NULL: -EPROTO. */
+/* The status of a failure with that SQLSTATE. */
 int weir__pq_status(const char *sqlstate);
+
+/* The status of a failure that libpq has found itself, with that text. */
+int weir__pq_own_status(const char *problem);
 
 /* The status of an attempt to connect that failed with that text. */
 int weir__pq_connect_status(const char *problem);

@@ -4,6 +4,7 @@
 #include "database/pq/pq.h"
 
 #include <errno.h>
+#include <netdb.h>
 #include <string.h>
 
 /* A code, or a class: the first that fits counts. */
@@ -36,12 +37,17 @@ static const struct code {
 int
 weir__pq_status(const char *sqlstate)
 {
-        if (!sqlstate)
-                return -EPROTO;
         for (size_t i = 0; i < sizeof codes / sizeof *codes; i++)
                 if (strncmp(sqlstate, codes[i].code, strlen(codes[i].code)) == 0)
                         return codes[i].status;
         return -EREMOTEIO;
+}
+
+/* What libpq says of itself: its words for missing memory, which may be translated, and those of the C library for it. */
+int
+weir__pq_own_status(const char *problem)
+{
+        return strstr(problem, "out of memory") || strstr(problem, gai_strerror(EAI_MEMORY)) ? -ENOMEM : -EPROTO;
 }
 
 /* libpq has no code for an attempt that has failed; its text is in the language of the process, and has that of strerror. */
@@ -56,5 +62,5 @@ weir__pq_connect_status(const char *problem)
         for (size_t i = 0; i < sizeof system_errors / sizeof *system_errors; i++)
                 if (strstr(problem, strerror_r(system_errors[i], text, sizeof text)))
                         return system_errors[i] == EPIPE ? -ECONNRESET : -system_errors[i];
-        return -EPROTO;
+        return weir__pq_own_status(problem);
 }

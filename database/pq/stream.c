@@ -14,7 +14,8 @@
 #include <string.h>
 #include <sys/socket.h>
 
-#define COPY_PIECE ((size_t)1 << 20) /* bytes of a message; libpq takes an int */
+#define COPY_PIECE  ((size_t)1 << 20) /* bytes of a message; libpq takes an int */
+#define COPY_FAILED (-2)              /* of PQgetCopyData; -1 is the end */
 
 /* -- rows -- */
 
@@ -231,6 +232,14 @@ weir__pq_stream_row(struct weir__pq_link *link, PGresult *result, struct weir__p
                 pass_on(link, weir__pq_row_of(result), after);
 }
 
+/* libpq goes no further, mostly without memory: the server waits for what does not come. */
+static void
+fail_link(struct weir__pq_link *link, struct weir__pq_after *after)
+{
+        weir__pq_link_fail(link, PQstatus(link->connection) == CONNECTION_BAD ? -ECONNRESET : -ENOMEM,
+                           PQerrorMessage(link->connection), after);
+}
+
 /* The data of COPY TO, row by row. */
 static void
 take_data(struct weir__pq_link *link, struct weir__pq_after *after)
@@ -239,10 +248,12 @@ take_data(struct weir__pq_link *link, struct weir__pq_after *after)
         int size;
 
         while (link->state == WEIR__PQ_READY && !link->pause && (size = PQgetCopyData(link->connection, &data, true)) != 0) {
-                if (size < 0) {
+                if (size == COPY_FAILED)
+                        fail_link(link, after);
+                else if (size < 0)
                         link->copy = WEIR__PQ_NO_COPY; /* the result says how it ended */
+                if (size < 0)
                         return;
-                }
                 if (!is_dropped(link))
                         pass_on(link, weir_pq_row_new(data, (size_t)size), after);
                 PQfreemem(data);
@@ -251,15 +262,13 @@ take_data(struct weir__pq_link *link, struct weir__pq_after *after)
 
 /* -- in -- */
 
-/* Without memory for it the link is of no use any more: the server waits for the end of its input. */
 static void
 end_input(struct weir__pq_link *link, const char *problem, struct weir__pq_after *after)
 {
         if (PQputCopyEnd(link->connection, problem) == 1)
                 link->copy = WEIR__PQ_NO_COPY;
         else
-                weir__pq_link_fail(link, PQstatus(link->connection) == CONNECTION_BAD ? -ECONNRESET : -ENOMEM,
-                                   PQerrorMessage(link->connection), after);
+                fail_link(link, after);
 }
 
 static void

@@ -145,6 +145,7 @@ WEIR_API int weir_pq_metrics_write(int fd);
  *          when no connection could be made: -ECONNREFUSED, -ENOENT: no such socket, name or database,
  *            -EACCES: the server refuses the user, -ETIMEDOUT, -EHOSTUNREACH and others of connect(2);
  *          -ECONNRESET: the connection broke, or the server has ended it; -EPROTO: the peer is no server;
+ *            -ENOMEM: libpq had no memory, after which the server may have executed it;
  *          a failure of the statement, by its SQLSTATE: -EEXIST (unique_violation, duplicate objects), -EAGAIN
  *            (serialization_failure, deadlock_detected), -EBUSY (locks, too many connections), -EINTR
  *            (somebody has cancelled it at the server, or statement_timeout), -ENOENT (an undefined

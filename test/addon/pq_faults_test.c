@@ -201,6 +201,33 @@ the_log_says_why_a_connection_broke_and_not_what_failed_before(void)
         weir_test_end();
 }
 
+static void
+serve_nothing(int fd)
+{
+        static const char ready[] = "Z\0\0\0\x05I";
+        char bytes[1024];
+
+        if (fake_greet(fd) && recv(fd, bytes, sizeof bytes, 0) > 0)
+                fake_send(fd, ready, sizeof ready - 1);
+        while (recv(fd, bytes, sizeof bytes, 0) > 0)
+                continue;
+}
+
+static void
+a_query_without_a_result_has_failed(void)
+{
+        struct fake fake;
+
+        weir_test_begin_real(1);
+        weir_log_set(NULL, NULL);
+        fake_begin(&fake, serve_nothing);
+        weir_pq *pool = weir_pq_new(fake.url, NULL);
+        CU_ASSERT_EQUAL(weir_task_run(weir_pq_query_new(pool, "SELECT 1", NULL, NULL)), -EPROTO);
+        weir_pq_unref(pool);
+        weir_test_end();
+        fake_end(&fake);
+}
+
 int
 main(void)
 {
@@ -209,6 +236,7 @@ main(void)
                 WEIR_TEST(names_are_looked_up_by_weir),
                 WEIR_TEST(one_that_does_not_answer_is_too_late),
                 WEIR_TEST(nonsense_ends_the_connection),
+                WEIR_TEST(a_query_without_a_result_has_failed),
                 WEIR_TEST(a_server_that_falls_silent_loses_its_connection),
                 WEIR_TEST(a_backend_that_ends_while_idle_harms_nobody),
                 WEIR_TEST(a_shutdown_does_not_wait_for_a_server_that_stands_still),
