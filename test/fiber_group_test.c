@@ -1,6 +1,10 @@
 /* test/fiber_group_test.c: groups of children that a fiber runs beside itself. */
 #include "test/fiber_fixture.h"
 
+#include <malloc.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
 #include "test/blocks_fixture.h"
 
 #define FAR WEIR_SEC(100000)
@@ -461,6 +465,101 @@ without_memory_a_child_is_refused(void)
         CU_ASSERT_EQUAL(bytes_out, before);
 }
 
+/* -- places -- */
+
+static int
+do_nothing(void *context)
+{
+        (void)context;
+        return 0;
+}
+
+static size_t
+bytes_in_use(void)
+{
+        struct mallinfo2 info = mallinfo2();
+
+        return info.uordblks + info.hblkhd;
+}
+
+static int
+start_pairs(void *context)
+{
+        weir_group *group = weir_group_open();
+        size_t first = 0;
+
+        (void)context;
+        CU_ASSERT_EQUAL(weir_group_start(group, weir_fiber_new(sleep_far, NULL, NULL)), 0);
+        for (unsigned round = 0; round < (WEIR_TEST_SANITIZED ? 100 : 50000); round++) {
+                weir_group_start(group, weir_fiber_new(do_nothing, NULL, NULL));
+                weir_group_start(group, weir_fiber_new(do_nothing, NULL, NULL));
+                if (weir_fiber_yield())
+                        CU_FAIL("a yield fails");
+                if (round == (WEIR_TEST_SANITIZED ? 10 : 1000))
+                        first = bytes_in_use();
+        }
+        CU_ASSERT(WEIR_TEST_SANITIZED || bytes_in_use() < first + 65536);
+        weir_group_cancel(group);
+        return weir_group_close(group) == -ECANCELED ? 0 : -EBADMSG;
+}
+
+static void
+a_group_keeps_no_memory_of_children_that_have_ended(void)
+{
+        WEIR_TEST_IN_FIBER(start_pairs);
+}
+
+#define DEPTH (WEIR_TEST_SANITIZED ? 5 : 11)
+
+static struct {
+        weir_group *group;
+        _Atomic unsigned begun, refused, failed;
+        int fd; /* for dumps */
+} tree;
+
+/* The depth is in the pointer. */
+static int
+branch(void *context)
+{
+        uintptr_t depth = (uintptr_t)context;
+
+        atomic_fetch_add(&tree.begun, 1);
+        for (unsigned i = 0; depth && i < 2; i++)
+                if (weir_group_start(tree.group, weir_fiber_new(branch, NULL, (void *)(depth - 1))))
+                        atomic_fetch_add(&tree.refused, 1);
+        if (depth % 3 == 1 && weir_fiber_yield())
+                atomic_fetch_add(&tree.failed, 1);
+        return 0;
+}
+
+static int
+grow(void *context)
+{
+        bool is_cancelled = context != NULL;
+
+        tree.begun = tree.refused = tree.failed = 0;
+        tree.group = weir_group_open();
+        CU_ASSERT_EQUAL(weir_group_start(tree.group, weir_fiber_new(branch, NULL, (void *)DEPTH)), 0);
+        for (unsigned i = 0; i < 5; i++) /* a child that was looked at leaves in another way */
+                CU_ASSERT_EQUAL(weir_debug_dump(tree.fd), 0);
+        if (is_cancelled)
+                weir_group_cancel(tree.group);
+        weir_group_close(tree.group);
+        CU_ASSERT(is_cancelled || (tree.begun == (2U << DEPTH) - 1 && tree.refused == 0 && tree.failed == 0));
+        return 0;
+}
+
+static void
+children_start_more_on_all_pollers(void)
+{
+        tree.fd = memfd_create("dumps", MFD_CLOEXEC);
+        for (unsigned i = 0; i < 10; i++) {
+                CU_ASSERT_EQUAL(weir_test_run_fiber_real(4, grow, NULL), 0);
+                CU_ASSERT_EQUAL(weir_test_run_fiber_real(4, grow, &tree), 0);
+        }
+        close(tree.fd);
+}
+
 int
 main(void)
 {
@@ -474,6 +573,8 @@ main(void)
                 WEIR_TEST(a_group_within_a_shield_is_shielded),
                 WEIR_TEST(ten_thousand_children_are_joined),
                 WEIR_TEST(without_memory_a_child_is_refused),
+                WEIR_TEST(a_group_keeps_no_memory_of_children_that_have_ended),
+                WEIR_TEST(children_start_more_on_all_pollers),
         };
 
         return weir_test_main("fiber_group", tests, sizeof tests / sizeof *tests);

@@ -5,7 +5,16 @@
  * Each child is a series around one task, or that of a fiber without a callback.  All are within a series of the group, which
  * runs nothing: its cause cancels them.  A walk hands that cause down, a batch at a time, as in factory/flow/combinator.c.
  *
- * Threads: the fiber opens, starts and closes; children end on any worker; any thread cancels.
+ * Its children have *places*, PLACES side by side.  A child that ends leaves its place by one compare-and-swap, so that a thread
+ * that starts children and one that runs them meet at no lock.  Three children take the lock: the last one of its neighbours, one
+ * that has failed, and one whose neighbours a walk or a dump has looked at, and may have a reference to.
+ *
+ *     places: empty --open: the next children get them--> full --the last child ends--> empty
+ *
+ * While they are open those for children to come count as taken, so that they do not become empty between two starts.  From the
+ * join on a place is taken when its child comes.
+ *
+ * Threads: the fiber opens, starts and closes; children start others, and end, on any worker; any thread cancels.
  * Locks:   the fiber's (rank COMBINATOR), which guards all its groups.  It is taken under that of the inner series. */
 #include <errno.h>
 #include <stdlib.h>
@@ -18,21 +27,43 @@
 #include "kernel/observe/log.h"
 #include "kernel/worker/deliver.h"
 
-#define BATCH 64   /* children that one step of a walk ends early */
-#define FEW   1000 /* places: room for more of them costs little */
+#define PLACES  61 /* a walk ends the children of so many in one step */
+#define BLOCKS  26 /* of places: each has twice as many as the one before */
+#define INDEXES 64 /* of children in neighbouring places; a power of two */
+#define ALL     (~UINT64_C(0) >> (INDEXES - PLACES))
+#define WALKED  (UINT64_C(1) << (INDEXES - 1))
 
-struct weir_group {
-        struct weir__fiber *fiber; /* constant */
-        struct weir_series within; /* around the children; its parent is the scope in which the group was opened */
+/* Neighbouring places. */
+struct places {
+        /* A bit for each that is taken, and WALKED: somebody may have a reference to a child.  Taken and set under the fiber's lock.
+         * A bit that is not the last one may be cleared without, while WALKED is not set. */
+        _Atomic uint64_t taken;
 
         /* Guarded by the fiber's lock. */
-        struct weir_group *next;       /* of the fiber's */
-        struct weir_series **children; /* NULL where one has ended */
-        unsigned count, room;          /* places in use, and there are */
-        unsigned free;                 /* a place that a child has left, at most `count` */
-        unsigned left;                 /* children that have not ended */
-        unsigned failures;             /* children that have failed */
-        int status;                    /* of the first one that failed */
+        struct places *next;                  /* that are empty */
+        unsigned number;                      /* among those of the group; constant */
+        struct weir_series *children[PLACES]; /* of taken places, unless these are for children to come */
+};
+
+struct weir_group {
+        /* Constant. */
+        struct weir__fiber *fiber;
+
+        struct weir_series within; /* around the children; its parent is the scope in which the group was opened */
+
+        /* Guarded by the fiber's lock.  What is there is constant: read without, by a child that is there. */
+        struct places *blocks[BLOCKS];
+
+        /* Guarded by the fiber's lock. */
+        struct weir_group *next; /* of the fiber's */
+        unsigned made;           /* numbers of places in use */
+        unsigned busy;           /* places of which one is taken count once */
+        struct places *empty;    /* in a list */
+        struct places *open;     /* for the next children; NULL: none */
+        unsigned filled;         /* of these */
+        bool is_closing;         /* no place is kept for a child to come */
+        unsigned failures;       /* children that have failed */
+        int status;              /* of the first one that failed */
         bool stops_on_failure;
         bool is_ending;  /* its series has a cause, and a walk has begun */
         bool is_walking; /* that walk is on its way */
@@ -40,6 +71,105 @@ struct weir_group {
         unsigned walked; /* the next place that the walk looks at */
         struct weir__work walk;
 };
+
+/* -- places, under the lock -- */
+
+/* Those with that number, which there are. */
+static inline struct places *
+places_at(const struct weir_group *group, unsigned number)
+{
+        unsigned block = 31 - (unsigned)__builtin_clz(number + 1);
+
+        return &group->blocks[block][number + 1 - (1U << block)];
+}
+
+/* Returns NULL when out of memory. */
+static struct places *
+make_places(struct weir_group *group)
+{
+        unsigned block = 31 - (unsigned)__builtin_clz(group->made + 1);
+
+        if (block == BLOCKS)
+                return NULL;
+        if (!group->blocks[block])
+                group->blocks[block] = malloc(sizeof(struct places) << block);
+        if (!group->blocks[block])
+                return NULL;
+        struct places *places = places_at(group, group->made);
+        places->number = group->made++;
+        return places;
+}
+
+/* Returns false when out of memory. */
+static bool
+open_places(struct weir_group *group)
+{
+        struct places *places = group->empty;
+
+        if (places)
+                group->empty = places->next;
+        else if (!(places = make_places(group)))
+                return false;
+        atomic_store_explicit(&places->taken, group->is_closing ? 0 : ALL, memory_order_relaxed);
+        group->open = places;
+        group->filled = 0;
+        group->busy++;
+        return true;
+}
+
+/* The last child has left them, or none has come. */
+static void
+note_empty(struct weir_group *group, struct places *places)
+{
+        if (places == group->open)
+                group->open = NULL;
+        places->next = group->empty;
+        group->empty = places;
+        group->busy--;
+}
+
+static uint64_t
+give_up(struct places *places, uint64_t bits)
+{
+        return atomic_fetch_and_explicit(&places->taken, ~bits, memory_order_acq_rel) & ALL & ~bits;
+}
+
+/* From now on no place is kept for a child to come. */
+static void
+begin_to_close(struct weir_group *group)
+{
+        struct places *open = group->is_closing ? NULL : group->open;
+
+        group->is_closing = true;
+        if (open && !give_up(open, ALL << group->filled & ALL))
+                note_empty(group, open);
+}
+
+/* The child has a place from now on.  Returns false when out of memory. */
+static bool
+take_place(struct weir_group *group, struct weir_series *child)
+{
+        if (!group->open && !open_places(group))
+                return false;
+        struct places *places = group->open;
+        unsigned i = group->filled++;
+        places->children[i] = child;
+        child->index = places->number * INDEXES + i;
+        if (__builtin_expect(group->is_closing, 0))
+                atomic_fetch_or_explicit(&places->taken, UINT64_C(1) << i, memory_order_relaxed);
+        if (group->filled == PLACES)
+                group->open = NULL;
+        return true;
+}
+
+/* The children there, a bit each.  From now on the caller may take references to them, until it lets the lock go. */
+static uint64_t
+look_at(const struct weir_group *group, struct places *places)
+{
+        uint64_t taken = atomic_fetch_or_explicit(&places->taken, WALKED, memory_order_acq_rel) & ALL;
+
+        return places == group->open ? taken & ~(ALL << group->filled) : taken;
+}
 
 /* -- ending early -- */
 
@@ -60,7 +190,8 @@ begin_to_end(struct weir_group *group, int cause)
         if (group->is_ending)
                 return false;
         group->is_ending = true;
-        bool walks = group->left > 0;
+        begin_to_close(group);
+        bool walks = group->busy > 0;
         if (walks)
                 weir__series_descent_begin();
         weir__series_set_cause(&group->within, cause);
@@ -73,7 +204,7 @@ begin_to_end(struct weir_group *group, int cause)
 static bool
 is_over(struct weir_group *group)
 {
-        bool is_over = group->is_joined && group->left == 0 && !group->is_walking;
+        bool is_over = group->is_joined && group->busy == 0 && !group->is_walking;
 
         if (is_over)
                 group->is_joined = false;
@@ -85,15 +216,15 @@ walk_on(struct weir__work *work)
 {
         struct weir_group *group = weir__container_of(work, struct weir_group, walk);
         struct weir__fiber *fiber = group->fiber;
-        struct weir_series *taken[BATCH];
+        struct weir_series *taken[PLACES];
         unsigned count = 0;
 
         weir__lock(&fiber->lock);
         int cause = weir__series_rest_cause(&group->within);
-        for (; count < BATCH && group->walked < group->count; group->walked++)
-                if (group->children[group->walked])
-                        taken[count++] = weir__series_ref(group->children[group->walked]);
-        bool more = group->walked < group->count;
+        struct places *places = places_at(group, group->walked++);
+        for (uint64_t left = look_at(group, places); left; left &= left - 1)
+                taken[count++] = weir__series_ref(places->children[__builtin_ctzll(left)]);
+        bool more = group->walked < group->made;
         weir__unlock(&fiber->lock);
         for (unsigned i = 0; i < count; i++) {
                 weir__series_end_early(taken[i], cause);
@@ -140,20 +271,17 @@ struct behind {
 };
 
 /* Under the lock. */
-static inline struct behind
-forget_child(struct weir_group *group, uint32_t place, int result)
+static struct behind
+note_end(struct weir_group *group, struct places *places, uint64_t bit, int result)
 {
         struct behind behind = {false, false};
 
-        group->children[place] = NULL;
-        group->free = place;
-        group->left--;
-        if (__builtin_expect(result, 0)) {
-                if (group->failures++ == 0)
-                        group->status = result;
-                if (group->stops_on_failure)
-                        behind.walks = begin_to_end(group, -ECANCELED);
-        }
+        if (!give_up(places, bit))
+                note_empty(group, places);
+        if (result && group->failures++ == 0)
+                group->status = result;
+        if (result && group->stops_on_failure)
+                behind.walks = begin_to_end(group, -ECANCELED);
         behind.goes_on = is_over(group);
         return behind;
 }
@@ -168,33 +296,56 @@ go_on(struct weir_group *group, struct weir__fiber *fiber, struct behind behind)
                 weir__fiber_deliver_own(fiber);
 }
 
-void
-weir__group_child_ended(struct weir_series *within, uint32_t place, int result)
+static bool
+is_private(const struct weir_series *child)
 {
-        struct weir_group *group = weir__container_of(within, struct weir_group, within);
-        struct weir__fiber *fiber = group->fiber;
-
-        weir__lock(&fiber->lock);
-        struct behind behind = forget_child(group, place, result);
-        weir__unlock(&fiber->lock);
-        go_on(group, fiber, behind);
+        return atomic_load_explicit(&child->references, memory_order_acquire) == 2;
 }
 
 /* Walks and dumps take references under the lock. */
-bool
-weir__group_forget_private(struct weir_series *child, struct weir_series *within, int result)
+static bool
+leave_locked(struct weir_group *group, struct places *places, uint64_t bit, int result, const struct weir_series *private)
 {
-        struct weir_group *group = weir__container_of(within, struct weir_group, within);
         struct weir__fiber *fiber = group->fiber;
         struct behind behind = {false, false};
 
         weir__lock(&fiber->lock);
-        bool is_private = atomic_load_explicit(&child->references, memory_order_acquire) == 2;
-        if (is_private)
-                behind = forget_child(group, child->index, result);
+        bool may_go = !private || is_private(private);
+        if (may_go)
+                behind = note_end(group, places, bit, result);
         weir__unlock(&fiber->lock);
         go_on(group, fiber, behind);
-        return is_private;
+        return may_go;
+}
+
+/* A child leaves its place; `private`, if that is not NULL, only if nobody else has a reference to it.  Returns whether it has.
+ * The group may be gone once the bit is cleared, unless that is done under the lock. */
+static inline bool
+leave(struct weir_series *within, uint32_t index, int result, const struct weir_series *private)
+{
+        struct weir_group *group = weir__container_of(within, struct weir_group, within);
+        struct places *places = places_at(group, index / INDEXES);
+        uint64_t bit = UINT64_C(1) << index % INDEXES, taken = atomic_load_explicit(&places->taken, memory_order_acquire);
+
+        if (private && !is_private(private))
+                return false;
+        while (!(taken & WALKED) && taken != bit && !result)
+                if (atomic_compare_exchange_weak_explicit(&places->taken, &taken, taken & ~bit, memory_order_acq_rel,
+                                                          memory_order_acquire))
+                        return true;
+        return leave_locked(group, places, bit, result, private);
+}
+
+void
+weir__group_child_ended(struct weir_series *within, uint32_t place, int result)
+{
+        leave(within, place, result, NULL);
+}
+
+bool
+weir__group_forget_private(struct weir_series *child, struct weir_series *within, int result)
+{
+        return leave(within, child->index, result, child);
 }
 
 static void
@@ -207,30 +358,12 @@ child_ended(struct weir_series *child)
 
 static const struct weir__series_ops child_ops = {.work = WEIR__SERIES_WORK, .ended = child_ended};
 
-/* A place for one more child.  Under the lock.  Returns false when out of memory. */
-static bool
-find_place(struct weir_group *group, unsigned *place)
-{
-        *place = group->free < group->count && !group->children[group->free] ? group->free : group->count;
-        if (*place < group->room)
-                return true;
-        unsigned room = group->room == 0 ? 8 : (group->room < FEW ? 4 : 2) * group->room;
-        struct weir_series **children = realloc(group->children, room * sizeof *children);
-        if (!children)
-                return false;
-        group->children = children;
-        group->room = room;
-        return true;
-}
-
 /* The child has its place before it is launched, so that a walk that comes between finds it; it has the cause then, too. */
 static bool
 add(struct weir_group *group, struct weir_series *child, bool is_fiber)
 {
-        unsigned place;
-
         weir__lock(&group->fiber->lock);
-        bool has_place = find_place(group, &place);
+        bool has_place = take_place(group, child);
         if (has_place) {
                 if (is_fiber) {
                         weir__fiber_enter_group(child, &group->within);
@@ -239,10 +372,6 @@ add(struct weir_group *group, struct weir_series *child, bool is_fiber)
                         child->owner = group;
                         child->started = weir__live_stamp(); /* a fiber has the time of its first wait */
                 }
-                child->index = place;
-                group->children[place] = child;
-                group->count += place == group->count;
-                group->left++;
         }
         weir__unlock(&group->fiber->lock);
         return has_place;
@@ -356,7 +485,8 @@ static bool
 is_busy(struct weir_group *group)
 {
         weir__lock(&group->fiber->lock);
-        bool is_busy = group->left > 0 || group->is_walking;
+        begin_to_close(group);
+        bool is_busy = group->busy > 0 || group->is_walking;
         weir__unlock(&group->fiber->lock);
         return is_busy;
 }
@@ -372,7 +502,8 @@ forget(struct weir_group *group)
                 link = &(*link)->next;
         *link = group->next;
         weir__unlock(&fiber->lock);
-        free(group->children);
+        for (unsigned block = 0; block < BLOCKS && group->blocks[block]; block++)
+                free(group->blocks[block]);
         free(group);
 }
 
@@ -411,6 +542,23 @@ is_looked_at(const struct weir_group *group, const struct weir__child_cursor *cu
         return !cursor->is_awaited || (group->is_joined && !group->stops_on_failure);
 }
 
+/* Takes a reference to the first child that ends behind the first places; NULL: there is none.  *place: where it is.  Under the
+ * lock. */
+static struct weir_series *
+child_from(const struct weir_group *group, unsigned *place)
+{
+        for (unsigned i = *place % INDEXES; *place < group->made * INDEXES; *place += INDEXES - i, i = 0) {
+                struct places *places = places_at(group, *place / INDEXES);
+                uint64_t left = look_at(group, places) & ALL << i;
+
+                if (!left)
+                        continue;
+                *place += (unsigned)__builtin_ctzll(left) - i;
+                return weir__series_ref(places->children[*place % INDEXES]);
+        }
+        return NULL;
+}
+
 /* The groups may change between two calls: then the walk misses some, or shows one twice. */
 bool
 weir__groups_child(struct weir__fiber *fiber, struct weir__child_cursor *cursor, struct weir_series **child)
@@ -419,13 +567,13 @@ weir__groups_child(struct weir__fiber *fiber, struct weir__child_cursor *cursor,
 
         *child = NULL;
         weir__lock(&fiber->lock);
-        for (struct weir_group *group = fiber->groups; group && !*child; seen += group->count, group = group->next) {
-                unsigned first = skipped > seen ? skipped - seen : 0;
+        for (struct weir_group *group = fiber->groups; group && !*child; seen += group->made * INDEXES, group = group->next) {
+                unsigned place = skipped > seen ? skipped - seen : 0;
 
-                for (unsigned i = first; i < group->count && !*child && is_looked_at(group, cursor); i++) {
-                        *child = weir__series_ref(group->children[i]);
-                        cursor->next = WEIR__GROUPS_CHILD + seen + i + 1;
-                }
+                if (is_looked_at(group, cursor))
+                        *child = child_from(group, &place);
+                if (*child)
+                        cursor->next = WEIR__GROUPS_CHILD + seen + place + 1;
         }
         weir__unlock(&fiber->lock);
         return *child != NULL;

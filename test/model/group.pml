@@ -7,17 +7,21 @@
  *   Walker    runs the walk, a place at a time
  *   Cancel    an early end of the fiber, which finds the group among those that are open, at any time
  *
- * The group may stop at its first failure.  A place is used once.  What is under the lock of the fiber is one step.
+ * The group may stop at its first failure.  A place is used once.  One that no child comes to is kept until the fiber closes the
+ * group.  What is under the lock of the fiber is one step.
  *
  * A MUTANT_* breaks one rule.  Each of them must be found guilty: README.md explains the interleavings. */
 
 #define CHILDREN 2
+#define ALL      7 /* a bit for each child, and for the place that is kept */
 
 /* The group. */
 bool is_open;            /* the fiber has it in its list */
-bool child[CHILDREN];    /* the places */
-byte count;              /* that are in use */
-byte left;
+byte bits;               /* the places that are taken */
+bool is_walked;          /* somebody may have a reference to a child */
+byte count;              /* children that have come */
+bool is_busy;            /* the places are open, or a child is there */
+bool is_closing;
 bool stops_on_failure;   /* constant */
 bool is_ending, is_walking, is_joined;
 bool has_cause;          /* of the series around the children */
@@ -68,11 +72,11 @@ inline deliver_walk()
 }
 
 #ifdef MUTANT_WALK_UNLOOKED
-#define IS_OVER (is_joined && left == 0)
+#define IS_OVER (is_joined && !is_busy)
 #elif defined(MUTANT_CHILDREN_UNLOOKED)
 #define IS_OVER (is_joined && !is_walking)
 #else
-#define IS_OVER (is_joined && left == 0 && !is_walking)
+#define IS_OVER (is_joined && !is_busy && !is_walking)
 #endif
 
 /* Sets `goes_on`.  Under the lock. */
@@ -80,6 +84,25 @@ inline look_whether_over()
 {
         goes_on = IS_OVER;
         is_joined = is_joined && !goes_on
+}
+
+/* Bits are cleared, under the lock. */
+inline give_up(given)
+{
+        bits = bits & (ALL - (given));
+        is_busy = (bits != 0)
+}
+
+/* The places to which no child came are given back.  Under the lock. */
+inline begin_to_close()
+{
+#ifndef MUTANT_KEPT_PLACES
+        if
+        :: !is_closing && is_busy -> give_up(ALL & (ALL << count))
+        :: else
+        fi;
+#endif
+        is_closing = true
 }
 
 /* Sets `walks`.  Under the lock. */
@@ -92,11 +115,12 @@ inline begin_to_end()
         :: !is_ending ->
 #endif
                 is_ending = true;
+                begin_to_close();
                 has_cause = true;
 #ifdef MUTANT_WALK_OF_NOTHING
                 walks = true;
 #else
-                walks = (left > 0);
+                walks = is_busy;
                 is_walking = walks;
 #endif
                 walk_over = !walks
@@ -107,8 +131,7 @@ inline begin_to_end()
 /* Under the lock. */
 inline leave_child()
 {
-        child[number] = false;
-        left--;
+        give_up(1 << number);
         if
         :: fails && stops_on_failure -> begin_to_end()
         :: else
@@ -125,9 +148,81 @@ inline send()
         fi
 }
 
+/* Sets `is_gone`, unless the child has to take the lock. */
+inline leave_unlocked()
+{
+        d_step { touch(); seen = bits; was_walked = is_walked };
+        if
+        :: references[number] == 1 || !is_private ->
+                do
+                :: was_walked || seen == 1 << number || fails -> break
+                :: !was_walked && seen != 1 << number && !fails ->
+                        d_step {
+                                touch();
+                                if
+#ifdef MUTANT_WALKED_UNSEEN
+                                :: bits == seen ->
+#else
+                                :: bits == seen && !is_walked ->
+#endif
+                                        bits = bits & (ALL - (1 << number));
+                                        is_gone = true
+                                :: else -> seen = bits; was_walked = is_walked
+                                fi
+                        };
+                        if
+                        :: is_gone -> break
+                        :: !is_gone
+                        fi
+                od
+        :: else
+        fi
+}
+
+inline leave_locked()
+{
+        d_step {
+                touch();
+                if
+#ifdef MUTANT_PRIVATE_UNCOUNTED
+                :: true ->
+#else
+                :: !is_private || references[number] == 1 ->
+#endif
+#ifdef MUTANT_LAST_UNLOCKED
+                        is_busy = (bits != 0);
+                        if
+                        :: fails && stops_on_failure -> begin_to_end()
+                        :: else
+                        fi;
+                        look_whether_over();
+#else
+                        leave_child();
+#endif
+                        is_gone = true
+                :: else
+                fi
+        }
+}
+
+inline leave()
+{
+        leave_unlocked();
+        if
+        :: is_gone
+        :: !is_gone ->
+#ifdef MUTANT_LAST_UNLOCKED
+                d_step { touch(); bits = bits & (ALL - (1 << number)) };
+#endif
+                leave_locked();
+                send()
+        fi
+}
+
 proctype Child(byte number)
 {
-        bool walks, goes_on, fails, is_gone;
+        bool walks, goes_on, fails, is_gone, is_private, was_walked;
+        byte seen;
 
         if
         :: launched[number]
@@ -147,37 +242,19 @@ proctype Child(byte number)
         :: d_step { !ended_early[number] -> assert(!walk_over); fails = true } /* else it would be left pending */
         :: d_step { !ended_early[number] -> assert(!walk_over) }
         fi;
-        d_step {
-                if
-#ifdef MUTANT_PRIVATE_UNCOUNTED
-                :: is_fiber[number] && !ended_early[number] ->
-#else
-                :: is_fiber[number] && !ended_early[number] && references[number] == 1 ->
-#endif
-                        touch();
-                        leave_child();
-                        references[number] = 0;
-                        is_gone = true
-                :: else
-                fi
-        };
+        is_private = is_fiber[number] && !ended_early[number];
         if
-        :: is_gone -> send(); goto out
+        :: is_private -> leave()
         :: else
         fi;
-#ifdef MUTANT_LEFT_UNLOCKED
-        d_step { touch(); goes_on = (is_joined && left == 1 && !is_walking) };
-#endif
-        d_step {
-                touch();
-#ifdef MUTANT_LEFT_UNLOCKED
-                child[number] = false;
-                left--
-#else
-                leave_child()
-#endif
-        };
-        send();
+        if
+        :: is_gone ->
+                d_step { assert(references[number] == 1); references[number] = 0 };
+                goto out
+        :: else
+        fi;
+        is_private = false;
+        leave();
         unref(number);
 out:
         skip
@@ -190,9 +267,10 @@ inline take_child()
                 touch();
                 taken = CHILDREN;
                 if
-                :: walked < count ->
+                :: walked < CHILDREN ->
+                        is_walked = true;
                         if
-                        :: child[walked] ->
+                        :: bits & (1 << walked) && walked < count ->
                                 taken = walked;
                                 assert(references[taken] > 0);
 #ifndef MUTANT_CHILD_UNREFERENCED
@@ -203,7 +281,7 @@ inline take_child()
                         walked++
                 :: else
                 fi;
-                more = (walked < count)
+                more = (walked < CHILDREN)
         }
 }
 
@@ -285,9 +363,15 @@ inline add()
 #ifndef MUTANT_ENTERED_UNLOCKED
                 enter();
 #endif
-                child[number] = true;
-                count++;
-                left++
+                if
+                :: number == 0 -> bits = ALL; is_busy = true /* they are opened */
+                :: else
+                fi;
+                if
+                :: is_closing -> bits = bits & (ALL >> (CHILDREN - number)) | (1 << number); is_busy = true
+                :: else
+                fi;
+                count++
         }
 }
 
@@ -317,7 +401,7 @@ inline start_children()
 inline join()
 {
 #ifdef MUTANT_JOINED_UNLOCKED
-        d_step { touch(); goes_on = (left == 0 && !is_walking) };
+        d_step { touch(); goes_on = (!is_busy && !is_walking) };
         is_joined = !goes_on;
 #else
         d_step { touch(); is_joined = true; look_whether_over() };
@@ -331,13 +415,13 @@ inline join()
 proctype Fiber()
 {
         byte number;
-        bool goes_on, is_busy;
+        bool goes_on, has_to_wait;
 
         is_open = true;
         start_children();
-        d_step { touch(); is_busy = (left > 0 || is_walking) };
+        d_step { touch(); begin_to_close(); has_to_wait = (is_busy || is_walking) };
         if
-        :: is_busy ->
+        :: has_to_wait ->
 #ifdef MUTANT_JOINED_ON_THE_STACK
                 join();
                 on_stack = false;
@@ -350,7 +434,7 @@ proctype Fiber()
         fi;
         d_step {
                 is_open = false;
-                assert(!is_walking && !walk_ready && left == 0 && !child[0] && !child[1]);
+                assert(!is_walking && !walk_ready && bits == 0);
                 assert(!is_ending || walk_over);
                 freed = true
         };
