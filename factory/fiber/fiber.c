@@ -62,8 +62,10 @@ body(void *argument)
         fiber->task.status = fiber->function(fiber->task.context);
         if (__builtin_expect(!weir__fiber_self(), 0))
                 weir__user_forked();
-        weir__groups_close_all(fiber);
-        weir__fiber_drop_refused(fiber);
+        if (fiber->groups)
+                weir__groups_close_all(fiber);
+        if (fiber->has_refused)
+                weir__fiber_drop_refused(fiber);
         weir__fiber_leave(fiber, WEIR__FIBER_END, NULL);
 }
 
@@ -85,10 +87,8 @@ weir__fiber_take_stack(struct weir__fiber *fiber)
 static bool
 begin(struct weir__fiber *fiber)
 {
-        int failed = weir__fiber_cause(fiber);
+        int cause = weir__fiber_cause(fiber), failed = cause ? cause : weir__fiber_take_stack(fiber);
 
-        if (!failed)
-                failed = weir__fiber_take_stack(fiber);
         if (!failed)
                 return true;
         fiber->task.status = failed;
@@ -179,7 +179,8 @@ weir__fiber_deliver_own(struct weir__fiber *fiber)
 {
         if (fiber->own.task.work.ops != &own_ops.work) {
                 weir__fiber_clear_own(fiber);
-                weir__task_init(&fiber->own.task, &own_ops, 0, weir__fiber_go_on, NULL);
+                fiber->own.task = (struct weir_task){
+                        .work.ops = &own_ops.work, .done = weir__fiber_go_on, .poller = fiber->task.poller};
         }
         fiber->own.task.series = fiber->scope;
         weir__task_deliver(&fiber->own.task);

@@ -149,7 +149,7 @@ begin(void *context_extra)
 }
 
 /* Makes room at the top of the stack.  What frames of before have poisoned may be used again. */
-static struct weir__context_extra *
+static __attribute__((cold, noinline)) struct weir__context_extra *
 make_extra(struct weir__stack *stack, void (*body)(void *argument), void *argument)
 {
         char *low = stack->top - stack->size;
@@ -192,12 +192,16 @@ leave_with_extra(struct weir__context *context)
 void
 weir__context_make(struct weir__context *context, struct weir__stack *stack, void (*body)(void *argument), void *argument)
 {
-        struct weir__context_extra *extra = is_extra_needed() ? make_extra(stack, body, argument) : NULL;
-        char *low = stack->top - stack->size;
+        char *low = stack->top - stack->size, *top = stack->top;
 
-        context->extra = extra;
-        context->sp = extra ? weir__frame_make(low, (char *)extra, begin, extra)
-                            : weir__frame_make(low, stack->top, body, argument);
+        context->extra = NULL;
+        if (__builtin_expect(is_extra_needed(), 0)) {
+                context->extra = make_extra(stack, body, argument);
+                top = (char *)context->extra;
+                body = begin;
+                argument = context->extra;
+        }
+        context->sp = weir__frame_make(low, top, body, argument);
 }
 
 UNSEEN void
