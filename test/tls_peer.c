@@ -333,6 +333,9 @@ tls_connect(int port, const struct tls_client_wish *wish)
         block_sigpipe();
         setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
         setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
+        /* Behind the connect the system would throw away what the former window lets in, and the sender would pause for long. */
+        if (wish->window)
+                setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &wish->window, sizeof wish->window);
         EXPECT(connect(fd, (struct sockaddr *)&address, sizeof address) == 0);
         SSL *ssl = tls_client(fd, wish);
         if (SSL_connect(ssl) == 1) {

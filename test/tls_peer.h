@@ -49,6 +49,7 @@ struct tls_client_wish {
         SSL_SESSION *session;    /* to resume; NULL: none */
         bool wants_staple;
         const char *groups;      /* for the exchange of keys, such as "P-256"; NULL: OpenSSL's */
+        int window;              /* of what it receives, in bytes; 0: the system's.  For tls_connect */
 };
 
 /* A client that trusts anybody and talks over the descriptor; -1: over memory (SSL_get_wbio, SSL_get_rbio). */
