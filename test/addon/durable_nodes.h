@@ -71,7 +71,7 @@ static inline void
 start_node(struct child *child, int place, const char *mode)
 {
         char url[200], process[20], seed[30], lease[30], base[30], clock[120];
-        sigset_t end;
+        sigset_t end, before;
         char *const arguments[] = {"node", "node", url, world.path, process, seed, lease, base, (char *)mode, NULL};
 
         *child = (struct child){
@@ -88,12 +88,12 @@ start_node(struct child *child, int place, const char *mode)
                                              .status = place,
                                              .attempt = strcmp(mode, "any") == 0 || strcmp(mode, "busy") == 0 ? ATTEMPTS : 0});
         fflush(NULL);
+        sigemptyset(&end);
+        sigaddset(&end, SIGTERM); /* it waits for that, which may come before it has its first turn */
+        sigprocmask(SIG_BLOCK, &end, &before);
         child->pid = fork();
         if (child->pid == 0) {
                 prctl(PR_SET_PDEATHSIG, SIGKILL);
-                sigemptyset(&end);
-                sigaddset(&end, SIGTERM); /* it waits for that */
-                sigprocmask(SIG_BLOCK, &end, NULL);
                 if (world.shim)
                         setenv("LD_PRELOAD", world.shim, 1);
                 setenv("WEIR_TEST_CLOCK", clock, 1);
@@ -103,6 +103,7 @@ start_node(struct child *child, int place, const char *mode)
         }
         if (child->pid < 0)
                 abort();
+        sigprocmask(SIG_SETMASK, &before, NULL);
 }
 
 /* It was told to end, or has ended, and is waited for. */
