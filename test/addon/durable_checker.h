@@ -217,8 +217,11 @@ check_pair(struct judge *judge, const struct handler *before, const struct handl
         if (run->at <= next->at && end > next->at + slack &&
             is_calm(judge, run->process, run->at - judge->history->lease, next->at + slack))
                 blame(judge, "overlap", next);
-        if (before->ended && before->ended->status == 0 && next->at > end &&
-            is_connected(judge, run->process, run->at - judge->history->lease, end + slack))
+        if (!before->ended || before->ended->status || next->at <= end)
+                return;
+        /* Its end reaches the engine behind what it has asked for before, and at the latest before its lease is over. */
+        int64_t until = next->at < end + judge->history->lease ? next->at : end + judge->history->lease;
+        if (is_connected(judge, run->process, run->at - judge->history->lease, until))
                 blame(judge, "twice", next);
 }
 

@@ -18,10 +18,10 @@ start_postgresql(void)
         return server_make() ? server.port : 0;
 }
 
-static inline void
-await_postgresql(void)
+static inline bool
+postgresql_is_there(void)
 {
-        server_await();
+        return PQping(server_conninfo(false)) == PQPING_OK;
 }
 
 static inline void
@@ -48,7 +48,7 @@ static const struct engine postgresql_engine = {
         .start = start_postgresql,
         .kill = server_kill,
         .again = again_postgresql,
-        .await = await_postgresql,
+        .is_there = postgresql_is_there,
         .stop = stop_postgresql,
         .write_url = write_postgresql_url,
 };
@@ -83,10 +83,10 @@ again_redis(void)
         redis_begin(&redis, NULL);
 }
 
-static inline void
-await_redis(void)
+static inline bool
+redis_is_there(void)
 {
-        WEIR_TEST_EVENTUALLY(strncmp(redis_say(redis.port, "PING"), "+PONG", 5) == 0);
+        return strncmp(redis_say(redis.port, "PING"), "+PONG", 5) == 0;
 }
 
 static inline void
@@ -106,7 +106,7 @@ static const struct engine redis_engine = {
         .start = start_redis,
         .kill = kill_redis,
         .again = again_redis,
-        .await = await_redis,
+        .is_there = redis_is_there,
         .stop = stop_redis,
         .write_url = write_redis_url,
 };
