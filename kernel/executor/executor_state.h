@@ -54,8 +54,8 @@ struct weir__executor {
         unsigned blocked_count;
         bool is_ending;
 
-        /* Written under the lock, read without.  Each submit and each pick reads them, so they have a cache line that picks do not
-         * write. */
+        /* Written under the lock, read without.  Each submit and each pick reads them, so they have a cache line that picks do
+         * not write. */
         _Alignas(64) _Atomic unsigned asleep_count;
         _Atomic bool is_overfull; /* more threads are awake than are wanted */
 
