@@ -287,9 +287,9 @@ agree_on_random_operations(weir_durable *place(weir_durable *store), const char 
                         CU_ASSERT(weir_clock_advance(WEIR_MSEC((weir_nsec)below(3000))) == 0);
         }
         CU_ASSERT(!is_different);
-        /* Each kind has succeeded often enough to say something. */
+        /* Each kind has succeeded often enough to say something.  Dead timers are rare: about 3 of 100 find one. */
         for (int kind = 0; kind < WEIR__DURABLE_RENEW; kind++)
-                CU_ASSERT(kind == WEIR__DURABLE_SET || kind == WEIR__DURABLE_COUNT || done[kind] > counts[kind] / 50);
+                CU_ASSERT(kind == WEIR__DURABLE_SET || kind == WEIR__DURABLE_COUNT || done[kind] > counts[kind] / 200);
         weir_durable_close(model);
         weir_durable_close(engine);
         CU_ASSERT(weir_shutdown() == 0);

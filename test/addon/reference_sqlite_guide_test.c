@@ -118,6 +118,7 @@ show_types(weir_task *query, void *context)
         size_t size;
 
         (void)context;
+        CU_ASSERT_EQUAL(weir_sqlite_column(query, weir_sqlite_name(query, 1)), 1);
         for (size_t column = 0; column < weir_sqlite_columns(query); column++)
                 printf("%s is of type %d\n", weir_sqlite_name(query, column), weir_sqlite_type(query, 0, column));
         printf("%f, ", weir_sqlite_double(query, 0, 0));

@@ -153,7 +153,7 @@ put_another_file_there(void)
 
         snprintf(other, sizeof other, "%s-other", sqlite_path);
         CU_ASSERT(sqlite3_open(other, &handle) == SQLITE_OK);
-        CU_ASSERT(sqlite3_exec(handle, "PRAGMA journal_mode=WAL; CREATE TABLE t(a); INSERT INTO t VALUES (2)", 0, 0, 0) == SQLITE_OK);
+        CU_ASSERT(sqlite3_exec(handle, "CREATE TABLE t(a); INSERT INTO t VALUES (2)", NULL, NULL, NULL) == SQLITE_OK);
         sqlite3_close(handle);
         CU_ASSERT(rename(other, sqlite_path) == 0);
 }
@@ -169,7 +169,8 @@ a_file_that_was_replaced_gets_no_more_connections(void)
         CU_ASSERT_EQUAL(exec("INSERT INTO t VALUES (1)"), 0);
         put_another_file_there();
         CU_ASSERT_EQUAL(weir_task_run(weir_sqlite_query_new(db, "SELECT a FROM t", keep_problem, NULL)), -ESTALE);
-        snprintf(moved, sizeof moved, "test.db: SELECT a FROM t: %s was moved, deleted or replaced since it was opened", sqlite_path);
+        snprintf(moved, sizeof moved, "test.db: SELECT a FROM t: %s was moved, deleted or replaced since it was opened",
+                 sqlite_path);
         CU_ASSERT_STRING_EQUAL(problem, moved);
         sqlite_end(db);
 }
