@@ -341,8 +341,8 @@ is_cleaned(struct weir__pq_link *link, struct weir__pq_after *after)
 
 #define LOST "libpq has lost an answer: it had no memory"
 
-/* In a pipeline that has not broken: whether a result is not the oldest query's, or that has not had all of its own.  libpq without memory for the end
- * of a query leaves it out.  Then all that comes belongs to the next one. */
+/* In a pipeline that has not broken: whether a result is not the oldest query's, or that has not had all of its own.  libpq
+ * without memory for the end of a query leaves it out.  Then all that comes belongs to the next one. */
 static bool
 is_out_of_step(struct weir__pq_query *query, ExecStatusType what)
 {

@@ -35,8 +35,8 @@
 
 /* Neighbouring places. */
 struct places {
-        /* A bit for each that is taken, and WALKED: somebody may have a reference to a child.  Taken and set under the fiber's lock.
-         * A bit that is not the last one may be cleared without, while WALKED is not set. */
+        /* A bit for each that is taken, and WALKED: somebody may have a reference to a child.  Set under the fiber's lock.  A bit
+         * that is not the last one may be cleared without, while WALKED is not set. */
         _Atomic uint64_t taken;
 
         /* Guarded by the fiber's lock. */

@@ -1,8 +1,8 @@
 /* test/addon/pq_libpq_test.c: allocations of libpq that fail: no query has another one's answer, or none without a failure, and
  * the pool goes on when there is memory again.
  *
- * libpq calls the allocator of the C library by pointers in its own table of relocations.  Here they lead to functions that refuse
- * what the test has chosen.  The test, the library under test and the C library itself get all that they ask for. */
+ * libpq calls the allocator of the C library by pointers in its own table of relocations.  Here they lead to functions that
+ * refuse what the test has chosen.  The test, the library under test and the C library get all that they ask for. */
 #include <errno.h>
 #include <link.h>
 #include <sys/mman.h>
