@@ -75,7 +75,7 @@ bench_wait_counted(size_t count, unsigned seconds)
                         fprintf(stderr, "bench: %zu callbacks of %zu\n", bench_counted(), count);
                         return false;
                 }
-                bench_sleep(100000);
+                bench_sleep(1000000); /* a look is CPU time of the program: some microseconds */
         }
         return true;
 }

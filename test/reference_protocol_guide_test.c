@@ -87,7 +87,7 @@ a_server_is_asked(void)
         weir_clock_advance(0);
         CU_ASSERT_STRING_EQUAL(seen, expected);
         CU_ASSERT(weir_endpoint_connections(endpoint) == 0 && weir_endpoint_requests(endpoint) == 0);
-        struct weir_endpoint_stats stats = {.size = sizeof stats};
+        struct weir_endpoint_stats stats = WEIR_ENDPOINT_STATS_DEFAULT;
         CU_ASSERT(weir_endpoint_stats(endpoint, &stats) == 0 && stats.asked == 1 && stats.refused == 1);
         weir_task_start(weir_ask_new(secure, "hello", 5, note_reply, seen));
         weir_clock_advance(0);

@@ -50,7 +50,7 @@ weir_redis_unref(weir_redis *redis)
 static void
 add(struct weir_redis_stats *stats, const weir_endpoint *endpoint)
 {
-        struct weir_endpoint_stats own = {.size = sizeof own};
+        struct weir_endpoint_stats own = WEIR_ENDPOINT_STATS_DEFAULT;
 
         weir_endpoint_stats(endpoint, &own);
         stats->connections += own.connections;
@@ -63,10 +63,12 @@ add(struct weir_redis_stats *stats, const weir_endpoint *endpoint)
 }
 
 int
-weir_redis_stats(weir_redis *redis, struct weir_redis_stats *stats)
+weir_redis_stats(const weir_redis *redis, struct weir_redis_stats *stats)
 {
-        if (!redis || !stats || stats->size != sizeof *stats)
+        if (!stats || stats->size != sizeof *stats)
                 return -EINVAL;
+        if (!redis)
+                return -ENOMEM;
         if (redis->pid != getpid())
                 return -ECHILD;
         struct weir__redis_topology *topology = redis->topology;

@@ -175,9 +175,9 @@ struct weir__redis_topology {
 
 struct weir_redis {
         _Atomic unsigned references;
-        pid_t pid;                                     /* constant: that has made it */
+        pid_t pid;                                    /* constant: that has made it */
         _Atomic uint64_t repeated, failed, cancelled; /* as struct weir_redis_stats; relaxed */
-        struct weir__redis_settings *settings; /* the topology's */
+        struct weir__redis_settings *settings;        /* the topology's */
         struct weir__redis_topology *topology;
 };
 

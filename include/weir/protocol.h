@@ -261,9 +261,9 @@ WEIR_API unsigned weir_endpoint_connections(const weir_endpoint *endpoint);
  * Threads: any. */
 WEIR_API unsigned weir_endpoint_requests(const weir_endpoint *endpoint);
 
-/* What an endpoint has and has done. */
+/* What an endpoint has and has done.  Start from WEIR_ENDPOINT_STATS_DEFAULT. */
 struct weir_endpoint_stats {
-        size_t size;          /* of this struct; set by the caller */
+        size_t size;          /* of this struct; set by WEIR_ENDPOINT_STATS_DEFAULT */
         unsigned connections; /* that are open, or being made */
         unsigned connecting;  /* of them */
         unsigned requests;    /* that wait for a connection or for their reply */
@@ -273,10 +273,17 @@ struct weir_endpoint_stats {
         uint64_t lost;        /* connections that broke, or that the peer has closed */
 };
 
+/* The initial value of a struct weir_endpoint_stats: its size, and 0 for all else. */
+#ifdef __cplusplus
+#define WEIR_ENDPOINT_STATS_DEFAULT {sizeof(struct weir_endpoint_stats), 0, 0, 0, 0, 0, 0, 0}
+#else
+#define WEIR_ENDPOINT_STATS_DEFAULT {.size = sizeof(struct weir_endpoint_stats)}
+#endif
+
 /* Fills `stats`.
  *
- * Result:  0; -EINVAL for NULL, or a wrong size.
- * Threads: any.  Each number is of an instant of its own. */
+ * Result:  0; -EINVAL for NULL, or a wrong size; -ENOMEM for a NULL endpoint.
+ * Threads: any, also inside a callback.  Each number is of an instant of its own. */
 WEIR_API int weir_endpoint_stats(const weir_endpoint *endpoint, struct weir_endpoint_stats *stats);
 
 /* How far a request has come. */

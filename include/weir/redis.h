@@ -147,9 +147,9 @@ WEIR_API weir_redis *weir_redis_ref(weir_redis *redis);
 WEIR_API void weir_redis_unref(weir_redis *redis);
 
 /* What a client has and has done.  Sessions, transactions and subscriptions have connections of their own, which are
- * not counted, and neither are their commands. */
+ * not counted, and neither are their commands.  Start from WEIR_REDIS_STATS_DEFAULT. */
 struct weir_redis_stats {
-        size_t size;          /* of this struct; set by the caller */
+        size_t size;          /* of this struct; set by WEIR_REDIS_STATS_DEFAULT */
         unsigned servers;     /* that it knows */
         unsigned connections; /* that are open, or being made */
         unsigned connecting;  /* of them */
@@ -163,11 +163,18 @@ struct weir_redis_stats {
         uint64_t lost;        /* connections that broke, or that the server has closed */
 };
 
+/* The initial value of a struct weir_redis_stats: its size, and 0 for all else. */
+#ifdef __cplusplus
+#define WEIR_REDIS_STATS_DEFAULT {sizeof(struct weir_redis_stats), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}
+#else
+#define WEIR_REDIS_STATS_DEFAULT {.size = sizeof(struct weir_redis_stats)}
+#endif
+
 /* Fills `stats`.
  *
- * Result:  0; -EINVAL for NULL, or a wrong size; -ECHILD in a forked child.
- * Threads: any.  Each number is of an instant of its own. */
-WEIR_API int weir_redis_stats(weir_redis *redis, struct weir_redis_stats *stats);
+ * Result:  0; -EINVAL for NULL, or a wrong size; -ENOMEM for a NULL client; -ECHILD in a forked child.
+ * Threads: any, also inside a callback.  Each number is of an instant of its own. */
+WEIR_API int weir_redis_stats(const weir_redis *redis, struct weir_redis_stats *stats);
 
 /* -- commands -- */
 

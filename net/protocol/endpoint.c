@@ -165,8 +165,10 @@ weir_endpoint_requests(const weir_endpoint *endpoint)
 int
 weir_endpoint_stats(const weir_endpoint *endpoint, struct weir_endpoint_stats *stats)
 {
-        if (!endpoint || !stats || stats->size != sizeof *stats)
+        if (!stats || stats->size != sizeof *stats)
                 return -EINVAL;
+        if (!endpoint)
+                return -ENOMEM;
         *stats = (struct weir_endpoint_stats){
                 .size = sizeof *stats,
                 .connections = atomic_load_explicit(&endpoint->connections, memory_order_relaxed),

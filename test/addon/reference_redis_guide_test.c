@@ -244,7 +244,7 @@ what_is_published_comes_into_a_channel(void)
 static void
 a_client_has_figures(void)
 {
-        struct weir_redis_stats stats = {.size = sizeof stats};
+        struct weir_redis_stats stats = WEIR_REDIS_STATS_DEFAULT;
 
         weir_task_run(weir_redis_words_new(redis, NULL, NULL, "PING", NULL));
         CU_ASSERT(weir_redis_stats(redis, &stats) == 0 && stats.connections == 1 && stats.commands > 0);
