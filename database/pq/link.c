@@ -198,11 +198,11 @@ void
 weir__pq_link_fail(struct weir__pq_link *link, int status, const char *problem, struct weir__pq_after *after)
 {
         bool was_ready = link->state == WEIR__PQ_READY;
-        char *text = problem ? strdup(problem) : NULL; /* it may be libpq's */
         PGconn *connection = link->connection;
 
         if (link->state == WEIR__PQ_DEAD)
                 return;
+        char *text = problem ? strdup(problem) : NULL; /* it may be libpq's */
         link->state = WEIR__PQ_DEAD;
         weir__pq_link_unwatch(link);
         if (link->resolving)
