@@ -89,7 +89,7 @@ cd "$scratch" || exit 1
 # All of them, the longest first.
 if [ $# -eq 0 ]; then
         set -- pool.pml cancel.pml handover.pml ticker.pml wait.pml wakeup.pml select.pml roots.pml promise.pml executor.pml nest.pml timer.pml \
-                ids.pml lock.pml fiber.pml durable.pml watch.pml fd.pml group.pml hosted.pml partner.pml
+                ids.pml lock.pml fiber.pml durable.pml watch.pml fd.pml group.pml shield.pml hosted.pml partner.pml
         [ $# -eq "$(ls "$here"/*.pml | wc -l)" ] || {
                 echo "check.sh: a model of test/model is not in its list" >&2
                 exit 1
