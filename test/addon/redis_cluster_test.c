@@ -198,21 +198,59 @@ a_session_that_was_used_moves_no_more(void)
         end();
 }
 
+/* -- slots that move -- */
+
+static unsigned long long
+epoch(unsigned server, const char *which)
+{
+        const char *found = strstr(say(server, "CLUSTER INFO"), which);
+
+        return found ? strtoull(found + strlen(which), NULL, 10) : 0;
+}
+
+/* The id of a server. */
+static void
+name_of(unsigned server, char id[41])
+{
+        snprintf(id, 41, "%.40s", strchr(say(server, "CLUSTER MYID"), '\n') + 1);
+}
+
+/* A server that gets a slot takes an epoch above all that it knows of.  It has to know all: else it loses the slot again when a
+ * message of the former owner comes that was on its way, and each of the two names the other one for ever. */
+static void
+begin_move(int slot, unsigned from, unsigned to)
+{
+        char id[41];
+
+        for (unsigned i = 0; i < SERVERS; i++)
+                WEIR_TEST_EVENTUALLY(epoch(to, "cluster_current_epoch:") >= epoch(i, "cluster_my_epoch:"));
+        name_of(from, id);
+        say(to, "CLUSTER SETSLOT %d IMPORTING %s", slot, id);
+        name_of(to, id);
+        say(from, "CLUSTER SETSLOT %d MIGRATING %s", slot, id);
+}
+
+static void
+end_move(int slot, unsigned to)
+{
+        char id[41];
+
+        name_of(to, id);
+        for (unsigned i = 0; i < SERVERS; i++) /* the new owner first, which takes its epoch */
+                CU_ASSERT_EQUAL(strncmp(say((to + i) % SERVERS, "CLUSTER SETSLOT %d NODE %s", slot, id), "+OK", 3), 0);
+}
+
 /* A slot that is on its way: ASK for keys that are there already. */
 static void
 a_slot_moves(void)
 {
-        char ids[2][64];
         unsigned from = 2, to = 0;
         int slot = weir__redis_slot_of("foo", 3); /* of the third server */
 
         begin_cluster();
         SAYS(redis, "OK", "SET foo old");
         SAYS(redis, "OK", "SET {foo}2 moved");
-        for (unsigned i = 0; i < 2; i++)
-                snprintf(ids[i], sizeof ids[i], "%.40s", strchr(say(i ? to : from, "CLUSTER MYID"), '\n') + 1);
-        say(to, "CLUSTER SETSLOT %d IMPORTING %s", slot, ids[0]);
-        say(from, "CLUSTER SETSLOT %d MIGRATING %s", slot, ids[1]);
+        begin_move(slot, from, to);
         CU_ASSERT_EQUAL(strncmp(say(from, "MIGRATE 127.0.0.1 %d {foo}2 0 1000", servers[to].port), "+OK", 3), 0);
         SAYS(redis, "old", "GET foo");
         SAYS(redis, "moved", "GET {foo}2");
@@ -224,8 +262,7 @@ a_slot_moves(void)
         weir_redis_script_unref(script);
         SAYS(redis, "old", "GET foo");
         CU_ASSERT_EQUAL(strncmp(say(from, "MIGRATE 127.0.0.1 %d foo 0 1000", servers[to].port), "+OK", 3), 0);
-        for (unsigned i = 0; i < SERVERS; i++)
-                CU_ASSERT_EQUAL(strncmp(say(i, "CLUSTER SETSLOT %d NODE %s", slot, ids[1]), "+OK", 3), 0);
+        end_move(slot, to);
         SAYS(redis, "old", "GET foo"); /* MOVED */
         char expected[32];
         snprintf(expected, sizeof expected, "127.0.0.1:%d", servers[to].port);
@@ -236,38 +273,26 @@ a_slot_moves(void)
 static void
 give_slot(int slot, unsigned from, unsigned to)
 {
-        char ids[2][64];
-
-        for (unsigned i = 0; i < 2; i++)
-                snprintf(ids[i], sizeof ids[i], "%.40s", strchr(say(i ? to : from, "CLUSTER MYID"), '\n') + 1);
-        say(to, "CLUSTER SETSLOT %d IMPORTING %s", slot, ids[0]);
-        say(from, "CLUSTER SETSLOT %d MIGRATING %s", slot, ids[1]);
-        CU_ASSERT_EQUAL(strncmp(say(to, "CLUSTER SETSLOT %d NODE %s", slot, ids[1]), "+OK", 3), 0);
-        for (unsigned i = 0; i < SERVERS; i++)
-                CU_ASSERT_EQUAL(strncmp(say(i, "CLUSTER SETSLOT %d NODE %s", slot, ids[1]), "+OK", 3), 0);
+        begin_move(slot, from, to);
+        end_move(slot, to);
 }
 
 /* Keys of the slot may be at either server, and a session has one connection. */
 static void
 a_session_waits_for_a_slot_that_moves(void)
 {
-        char ids[2][64];
         unsigned from = 0, to = 1;
         int slot = weir__redis_slot_of("bar", 3); /* of the first server */
 
         begin_cluster();
         SAYS(redis, "OK", "SET bar x");
-        for (unsigned i = 0; i < 2; i++)
-                snprintf(ids[i], sizeof ids[i], "%.40s", strchr(say(i ? to : from, "CLUSTER MYID"), '\n') + 1);
-        say(to, "CLUSTER SETSLOT %d IMPORTING %s", slot, ids[0]);
-        say(from, "CLUSTER SETSLOT %d MIGRATING %s", slot, ids[1]);
+        begin_move(slot, from, to);
         CU_ASSERT_EQUAL(strncmp(say(from, "MIGRATE 127.0.0.1 %d bar 0 1000", servers[to].port), "+OK", 3), 0);
         weir_redis_session *session = weir_redis_session_new(redis, "bar");
         run(weir_redis_session_format_new(session, see, &last, "WATCH bar"));
         CU_ASSERT_EQUAL(last.status, -EAGAIN);
         CU_ASSERT_EQUAL(strncmp(last.problem, "ASK ", 4), 0);
-        for (unsigned i = 0; i < SERVERS; i++)
-                CU_ASSERT_EQUAL(strncmp(say(i, "CLUSTER SETSLOT %d NODE %s", slot, ids[1]), "+OK", 3), 0);
+        end_move(slot, to);
         CU_ASSERT_STRING_EQUAL(run(weir_redis_session_format_new(session, see, &last, "WATCH bar")), "OK"); /* it moves there */
         CU_ASSERT_STRING_EQUAL(run(weir_redis_session_format_new(session, see, &last, "GET bar")), "x");
         weir_redis_session_unref(session);
@@ -289,7 +314,6 @@ exec_of(const char *first, const char *second)
 static void
 a_transaction_asks_where_its_slot_goes(void)
 {
-        char ids[2][64];
         unsigned from = 1, to = 2;
         int slot = weir__redis_slot_of("user", 4); /* of the second server */
         static struct seen both, transaction;
@@ -300,10 +324,7 @@ a_transaction_asks_where_its_slot_goes(void)
         config.retries = 100;
         redis = weir_redis_new(address, &config);
         SAYS(redis, "OK", "MSET user old {user}2 moved");
-        for (unsigned i = 0; i < 2; i++)
-                snprintf(ids[i], sizeof ids[i], "%.40s", strchr(say(i ? to : from, "CLUSTER MYID"), '\n') + 1);
-        say(to, "CLUSTER SETSLOT %d IMPORTING %s", slot, ids[0]);
-        say(from, "CLUSTER SETSLOT %d MIGRATING %s", slot, ids[1]);
+        begin_move(slot, from, to);
         CU_ASSERT_EQUAL(strncmp(say(from, "MIGRATE 127.0.0.1 %d {user}2 0 1000", servers[to].port), "+OK", 3), 0);
         for (unsigned i = 0; i < 10; i++) { /* also on a link that was used for that before */
                 CU_ASSERT_STRING_EQUAL(exec_of("GET user", "STRLEN user"), "[old 3]");
@@ -327,8 +348,7 @@ a_transaction_asks_where_its_slot_goes(void)
         CU_ASSERT_STRING_EQUAL(both.text, "[moved late]");
         CU_ASSERT_STRING_EQUAL(transaction.text, "[[moved late]]");
         CU_ASSERT_EQUAL(strncmp(say(from, "MIGRATE 127.0.0.1 %d user 0 1000", servers[to].port), "+OK", 3), 0);
-        for (unsigned i = 0; i < SERVERS; i++)
-                CU_ASSERT_EQUAL(strncmp(say(i, "CLUSTER SETSLOT %d NODE %s", slot, ids[1]), "+OK", 3), 0);
+        end_move(slot, to);
         CU_ASSERT_STRING_EQUAL(exec_of("GET user", "GET {user}2"), "[old moved]"); /* MOVED */
         end();
 }
