@@ -464,7 +464,7 @@ a_limit_ends_a_query(void)
         weir_mariadb *pool = server_pool(1, false);
         CU_ASSERT_EQUAL(ask(pool, "SELECT 1").status, 0); /* connected */
         weir_task *query = weir_mariadb_query_new(pool, "SELECT sleep(600)", see, &running);
-        CU_ASSERT_EQUAL(weir_mariadb_set_limit(query, WEIR_MSEC(300)), 0);
+        CU_ASSERT_EQUAL(weir_mariadb_set_limit(query, WEIR_SEC(1)), 0);
         weir_task_start(query);
         query = weir_mariadb_query_new(pool, "SELECT 1", see, &waiting);
         weir_mariadb_set_limit(query, WEIR_MSEC(10));
