@@ -88,6 +88,14 @@ run(const char *const *arguments)
         return pid > 0 && waitpid(pid, &status, 0) == pid ? status : -1;
 }
 
+/* Its threads stop one after another: until the last one has, a query may have an answer. */
+static void
+stop_server(pid_t pid)
+{
+        if (pid > 0 && kill(pid, SIGSTOP) == 0)
+                waitpid(pid, NULL, WUNTRACED);
+}
+
 /* Bytes of the test: s starts the server, k kills it at once, t ends it, p stops it for a while, c has it go on. */
 static inline void
 keep(int test)
@@ -98,8 +106,10 @@ keep(int test)
         do {
                 if (order == 's' && pid == 0)
                         pid = launch_server();
-                else if (order == 'p' || order == 'c')
-                        kill(pid, order == 'p' ? SIGSTOP : SIGCONT);
+                else if (order == 'p')
+                        stop_server(pid);
+                else if (order == 'c')
+                        kill(pid, SIGCONT);
                 else if (order != 's' && pid > 0)
                         halt_server(&pid, order);
         } while (write(test, &order, 1) == 1 && read(test, &order, 1) == 1);
