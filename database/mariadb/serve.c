@@ -141,7 +141,7 @@ was_refused(struct weir__mariadb_link *link, const struct weir__mariadb_outcome 
 {
         weir_mariadb *pool = link->pool;
 
-        weir__sql_was_refused(&pool->base);
+        weir__sql_was_refused(&pool->base, link->made);
         weir__mariadb_link_remove(link);
         bool is_over = pool->base.link_count == pool->base.connecting;
         for (struct weir__sql_query *query = is_over ? pool->base.waiting.first : NULL; query && query->began <= link->made;

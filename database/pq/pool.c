@@ -267,7 +267,7 @@ was_refused(struct weir__pq_link *link, int status, const char *problem, struct 
 {
         weir_pq *pool = link->pool;
 
-        weir__sql_was_refused(&pool->base);
+        weir__sql_was_refused(&pool->base, link->made);
         if (pool->base.link_count == pool->base.connecting)
                 end_waiting(pool, link->made, status, problem, after);
 }

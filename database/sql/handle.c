@@ -251,10 +251,15 @@ weir__sql_hold(struct weir__sql_query *query)
 /* -- connections -- */
 
 void
-weir__sql_was_refused(struct weir__sql_pool *pool)
+weir__sql_was_refused(struct weir__sql_pool *pool, weir_nsec made)
 {
+        weir_nsec now = weir_now();
+
         pool->refused++;
-        pool->not_before = weir__sql_later(weir_now(), pool->pause);
+        if (made < pool->refused_at) /* several were tried at once: the first of them counts */
+                return;
+        pool->refused_at = now;
+        pool->not_before = weir__sql_later(now, pool->pause);
         pool->pause = pool->pause == 0 ? FIRST_PAUSE : pool->pause < LAST_PAUSE / 2 ? 2 * pool->pause : LAST_PAUSE;
 }
 

@@ -192,6 +192,7 @@ struct weir__sql_pool {
         unsigned link_count, connecting, idle_count;
         weir_nsec not_before; /* no attempt to connect before that */
         weir_nsec pause;      /* the next one after a failure */
+        weir_nsec refused_at; /* when the last one has begun */
         weir_timer_id timer;  /* 0: none is set */
         weir_nsec timer_due;
         uint64_t queries, failed, cancelled, connects, refused, lost;
@@ -252,8 +253,9 @@ unsigned weir__sql_end_waiting(struct weir__sql_list *list, weir_nsec since, int
 /* COMMIT is about to be sent.  Returns 0, or -ECANCELED: it should not be. */
 int weir__sql_hold(struct weir__sql_query *query);
 
-/* An attempt to connect has failed: the next one waits, longer each time. */
-void weir__sql_was_refused(struct weir__sql_pool *pool);
+/* An attempt to connect that began at `made` has failed: the next one waits, longer each time.  Of several that were under way
+ * together the first failure counts. */
+void weir__sql_was_refused(struct weir__sql_pool *pool, weir_nsec made);
 
 /* One has not. */
 void weir__sql_was_connected(struct weir__sql_pool *pool);
