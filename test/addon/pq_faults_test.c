@@ -39,6 +39,41 @@ refusals_have_a_status(void)
         weir_test_end();
 }
 
+/* Attempts that were under way together are one failure: behind the first one there is no pause, which would last as long as the
+ * clock is held. */
+static void
+attempts_that_fail_together_are_one_failure(void)
+{
+        struct end ends[5];
+        struct fake silent;
+
+        weir_test_begin_virtual();
+        weir_log_set(NULL, NULL);
+        fake_begin(&silent, NULL);
+        weir_pq *pool = pool_of(silent.url, WEIR_SEC(10));
+        for (unsigned i = 0; i < 5; i++) {
+                ends[i] = fresh();
+                weir_task_start(weir_pq_query_new(pool, "SELECT 1", note_end, &ends[i]));
+        }
+        WEIR_TEST_EVENTUALLY(server_stats(pool).connecting == 5);
+        CU_ASSERT_EQUAL(weir_clock_advance(WEIR_SEC(10)), 0);
+        for (unsigned i = 0; i < 5; i++) {
+                weir_test_latch_wait(&ends[i].latch);
+                CU_ASSERT_EQUAL(ends[i].status, -ETIMEDOUT);
+        }
+        CU_ASSERT_EQUAL(server_stats(pool).refused, 5);
+        fake_end(&silent);
+        struct end next = fresh();
+        CU_ASSERT_EQUAL(weir_clock_hold(), 0);
+        weir_task_start(weir_pq_query_new(pool, "SELECT 1", note_end, &next));
+        WEIR_TEST_EVENTUALLY(server_stats(pool).refused == 6);
+        weir_clock_release();
+        weir_test_latch_wait(&next.latch);
+        CU_ASSERT_EQUAL(next.status, -ECONNREFUSED);
+        weir_pq_unref(pool);
+        weir_test_end();
+}
+
 static int
 answer_names(const char *host, int family, weir_resolver_reply *reply, void *context)
 {
@@ -233,6 +268,7 @@ main(void)
 {
         static const struct weir_test tests[] = {
                 WEIR_TEST(refusals_have_a_status),
+                WEIR_TEST(attempts_that_fail_together_are_one_failure),
                 WEIR_TEST(names_are_looked_up_by_weir),
                 WEIR_TEST(one_that_does_not_answer_is_too_late),
                 WEIR_TEST(nonsense_ends_the_connection),
