@@ -38,6 +38,7 @@ a_date_is_read_in_all_three_formats(void)
         CU_ASSERT(date_is("Sun, 06 Nov 1994 08:49:37 GMT", NOW, WHEN));
         CU_ASSERT(date_is("Sunday, 06-Nov-94 08:49:37 GMT", NOW, WHEN));
         CU_ASSERT(date_is("Sun Nov  6 08:49:37 1994", NOW, WHEN));
+        CU_ASSERT(date_is("Sun Nov 06 08:49:37 1994", NOW, WHEN));
         CU_ASSERT(date_is("Sun Nov 16 08:49:37 1994", NOW, WHEN + 10 * 86400));
         CU_ASSERT(date_is("Wednesday, 16-Nov-94 08:49:37 GMT", NOW, WHEN + 10 * 86400));
         CU_ASSERT(date_is("Mon, 01 Jan 0000 00:00:00 GMT", NOW, INT64_C(-62167219200)));

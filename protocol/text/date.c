@@ -54,7 +54,8 @@ struct parts {
         bool is_short;  /* the year has two digits */
 };
 
-/* sscanf takes much that is no date.  A text is one if its parts are written like that. */
+/* sscanf takes much that is no date.  A text is one if its parts are written like that.  In the third form a day below 10 has a
+ * space or a zero in front (RFC 9110, 5.6.7: date3). */
 static bool
 read_parts(const char *text, struct parts *parts)
 {
@@ -72,8 +73,11 @@ read_parts(const char *text, struct parts *parts)
                          parts->month_name, parts->year, parts->hour, parts->minute, parts->second);
         } else if (sscanf(text, "%3[A-Za-z] %3[A-Za-z] %2u %2u:%2u:%2u %4u", parts->weekday, parts->month_name, &parts->day,
                           &parts->hour, &parts->minute, &parts->second, &parts->year) == 7)
-                snprintf(again, sizeof again, "%s %s %2u %02u:%02u:%02u %04u", parts->weekday, parts->month_name, parts->day,
-                         parts->hour, parts->minute, parts->second, parts->year);
+                snprintf(again, sizeof again, "%s %s %s%u %02u:%02u:%02u %04u", parts->weekday, parts->month_name,
+                         parts->day > 9   ? ""
+                         : text[8] == '0' ? "0"
+                                          : " ",
+                         parts->day, parts->hour, parts->minute, parts->second, parts->year);
         return strcmp(text, again) == 0;
 }
 
