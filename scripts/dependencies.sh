@@ -144,7 +144,16 @@ probe_all() {
                 peers)
                         package fio has_command fio
                         package haproxy has_command haproxy
+                        package nginx has_file /usr/sbin/nginx
                         package libnginx-mod-stream has_file /usr/lib/nginx/modules/ngx_stream_module.so
+                        package libnginx-mod-http-echo has_file /usr/lib/nginx/modules/ngx_http_echo_module.so
+                        package wrk has_command wrk
+                        package nghttp2-client has_command h2load
+                        package libcurl4-openssl-dev has_header curl/curl.h
+                        package libhiredis-dev has_header hiredis/async.h
+                        package redis-server has_command redis-server
+                        package postgresql has_command /usr/lib/postgresql/*/bin/postgres
+                        package mariadb-server-core has_file /usr/sbin/mariadbd
                         package libuv1-dev has_header uv.h
                         package libevent-dev has_header event2/event.h
                         package libev-dev has_header ev.h
