@@ -140,6 +140,30 @@ an_end_without_a_word_is_not_an_end(void)
         weir__tls_context_unref(context);
 }
 
+/* As from a socket: what has come before the write that failed. */
+static void
+what_came_before_the_peer_went_is_read(void)
+{
+        struct weir__tls_context *context = make_trusting();
+
+        for (size_t i = 0; i < 2; i++) {
+                CU_ASSERT_EQUAL_FATAL(open_both(context, serving, "server.example"), 0);
+                SSL_set_max_proto_version(client.tls->ssl, versions[i]);
+                CU_ASSERT_EQUAL_FATAL(shake(NULL), 0);
+                expect_text(&client, &server, "question");
+                CU_ASSERT_EQUAL(write_text(&server, "answer"), 6);
+                weir__stream_close(&server);
+                ssize_t sent = write_text(&client, "more");
+                CU_ASSERT(sent == -EPIPE || sent == -ECONNRESET);
+                CU_ASSERT_EQUAL(weir__stream_read(&client, buffer, sizeof buffer), 6);
+                CU_ASSERT_NSTRING_EQUAL(buffer, "answer", 6);
+                CU_ASSERT(weir__stream_read(&client, buffer, sizeof buffer) <= 0);
+                CU_ASSERT_EQUAL(write_text(&client, "more"), -EPIPE);
+                close_both();
+        }
+        weir__tls_context_unref(context);
+}
+
 static void
 the_name_is_sent_and_an_address_is_not(void)
 {
@@ -202,6 +226,10 @@ a_client_shows_its_certificate(void)
                 int ours = shake(&theirs);
                 CU_ASSERT_EQUAL(ours, i ? 0 : WEIR_ETLS_REFUSED); /* with TLS 1.3 the client learns of it by its first read */
                 CU_ASSERT_EQUAL(theirs, -EPROTO);
+                if (i) { /* also when the server has gone, and takes no question */
+                        weir__stream_close(&server);
+                        CU_ASSERT(write_text(&client, "question") < 0);
+                }
                 CU_ASSERT_EQUAL(weir__stream_read(&client, buffer, 1), WEIR_ETLS_REFUSED);
                 CU_ASSERT_STRING_EQUAL(weir__tls_problem(client.tls),
                                        "the server wants a certificate of the client, which has none");
@@ -428,7 +456,9 @@ a_server_without_tls_is_told_apart(void)
                 CU_ASSERT_EQUAL(weir__stream_handshake(&client), -EAGAIN);
                 CU_ASSERT_EQUAL(weir__stream_write(&server, &(struct iovec){(char *)cases[i].said, size}, 1), (ssize_t)size);
                 CU_ASSERT_EQUAL(weir__stream_handshake(&client), cases[i].status);
-                CU_ASSERT_PTR_NOT_NULL(weir__tls_problem(client.tls));
+                CU_ASSERT_PTR_NOT_NULL_FATAL(weir__tls_problem(client.tls));
+                CU_ASSERT_EQUAL(strcmp(weir__tls_problem(client.tls), "the server does not speak TLS") == 0,
+                                cases[i].status == WEIR_ETLS_PLAIN);
                 close_both();
         }
         weir__tls_context_unref(context);
@@ -770,6 +800,7 @@ main(void)
                 WEIR_TEST(both_sides_read_what_the_other_writes),
                 WEIR_TEST(a_megabyte_goes_both_ways),
                 WEIR_TEST(an_end_without_a_word_is_not_an_end),
+                WEIR_TEST(what_came_before_the_peer_went_is_read),
                 WEIR_TEST(the_name_is_sent_and_an_address_is_not),
                 WEIR_TEST(a_client_shows_its_certificate),
                 WEIR_TEST(protocols_are_agreed_on),

@@ -152,7 +152,8 @@ WEIR_API weir_client *weir_client_default(void);
  *
  *          0: the response is there;
  *          those of weir_connect_new and weir_connect_tls_new (weir/stream.h, weir/tls.h) when no
- *            connection could be made, to the proxy if there is one;
+ *            connection could be made, to the proxy if there is one.  -EPROTO and WEIR_ETLS_REFUSED may come later, too: a
+ *            server with TLS 1.3 sees the client's certificate only when its handshake is over for the client;
  *          -EACCES: the proxy wants another user or password, or its rules forbid the host (401, 403, 407);
  *            -ECONNREFUSED: it has refused otherwise, or could not reach the server; a SOCKS proxy also
  *            -EHOSTUNREACH, -ENETUNREACH; -ETIMEDOUT: it was too late; -EBADMSG, -EMSGSIZE: it is none.

@@ -323,7 +323,10 @@ client_failure_of(struct weir__tls *tls, unsigned long error, unsigned long last
                 tls->verify_error = (int)SSL_get_verify_result(tls->ssl);
         else if (tls->error)
                 return -tls->error;
-        const char *words = is_refused ? X509_verify_cert_error_string(tls->verify_error) : ERR_reason_error_string(error);
+        bool is_plain = !is_refused && reason == SSL_R_WRONG_VERSION_NUMBER && SSL_get_state(tls->ssl) == TLS_ST_CW_CLNT_HELLO;
+        const char *words = is_refused ? X509_verify_cert_error_string(tls->verify_error)
+                            : is_plain ? "the server does not speak TLS"
+                                       : ERR_reason_error_string(error);
         bool is_own = !is_refused && is_about_own_certificate(tls, reason);
         if (is_own && !tls->problem)
                 tell_refusal(tls, words);
@@ -333,9 +336,7 @@ client_failure_of(struct weir__tls *tls, unsigned long error, unsigned long last
                 return WEIR_ETLS_REFUSED;
         if (is_refused)
                 return weir__tls_status_of(tls->verify_error);
-        if (reason == SSL_R_WRONG_VERSION_NUMBER && SSL_get_state(tls->ssl) == TLS_ST_CW_CLNT_HELLO)
-                return WEIR_ETLS_PLAIN;
-        return failure_of(reason);
+        return is_plain ? WEIR_ETLS_PLAIN : failure_of(reason);
 }
 
 /* Forgets OpenSSL's errors.  Returns whether one of them was for want of memory: the errors that follow look like a fault of the
@@ -464,6 +465,17 @@ keep_record(struct weir__tls *tls, const struct iovec *part)
         return tls->record ? memcpy(tls->record, part->iov_base, part->iov_len) : NULL;
 }
 
+/* The peer takes no more.  What it has said before can still be read, as from a socket: that may be why. */
+static int
+end_writing(struct weir__tls *tls, int failed)
+{
+        if ((failed == -EPIPE || failed == -ECONNRESET) && tls->is_shaken) {
+                tls->failure = tls->error = 0;
+                tls->is_finished = true;
+        }
+        return failed;
+}
+
 /* Writes a record, with one system call, for each 16 KB.  A failure is reported even when a record went out before it: otherwise
  * the caller would wait for room in the socket, and no event reports room that was always there.
  *
@@ -488,7 +500,7 @@ weir__tls_write(struct weir__tls *tls, const struct iovec *pieces, int count)
                         int failed = explain(tls, result);
 
                         if (failed != -EAGAIN)
-                                return failed ? failed : -EPIPE;
+                                return end_writing(tls, failed ? failed : -EPIPE);
                         tls->held = part.iov_len;
                         return sent ? (ssize_t)sent : -EAGAIN;
                 }

@@ -21,7 +21,7 @@ struct weir__tls {
         weir_nsec messages_since; /* when the first message of the period came */
         unsigned messages;        /* messages without data, after the handshake, in the last period */
         int error;                /* errno of the socket's last failure; ECONNABORTED at its end */
-        int failure;              /* a negative errno or WEIR_ETLS code when it is broken: nothing can be sent any more */
+        int failure;              /* a negative errno or WEIR_ETLS code when it is broken: nothing can be sent or read any more */
         int verify_error;         /* X509_V_ERR_... of OpenSSL: why the peer's certificate was refused; 0: it was not */
         char *problem;            /* of a client: weir__tls_problem; or NULL */
         struct weir__tls_resumption *resumption; /* of a client that may resume sessions; else NULL */
@@ -32,7 +32,7 @@ struct weir__tls {
         bool is_ended;            /* the peer will write no more */
         bool is_shaken;           /* the handshake is over */
         bool is_asked;            /* the server has asked the client for a certificate */
-        bool is_finished;         /* we write no more */
+        bool is_finished;         /* we write no more, or the peer takes no more */
         bool owes_end;            /* and its message to the peer waits for room in the socket */
         bool is_last;             /* the connection ends after this write */
 };

@@ -153,6 +153,9 @@ connected(struct weir__connect *connect)
         connect->is_shaking = true;
         weir__stream_hold(connect->stream, &holder_ops, connect);
         int failed = weir__stages_enter(&connect->stages, WEIR__CONNECT_HANDSHAKE, connect->io.task.poller);
+        if (connect->tls->fault && asprintf(&connect->problem, "the settings of TLS have a fault, which the log has told: %s",
+                                            weir_strerror(connect->tls->fault)) < 0)
+                connect->problem = NULL;
         failed = failed ? failed : weir__stream_secure(connect->stream, connect->tls, connect->name, connect->to->text);
         if (!failed && connect->offers_http)
                 weir__tls_offer_http(connect->stream->transport.stream.tls);
