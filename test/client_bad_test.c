@@ -14,71 +14,73 @@ struct row {
         enum then then;
         int status, code;
         const char *body;
+        const char *words; /* of the problem */
 };
 
-#define BAD(bytes)                            \
-        {                                     \
-                bytes, WAITS, -EBADMSG, 0, "" \
+#define BAD(bytes, words)                            \
+        {                                            \
+                bytes, WAITS, -EBADMSG, 0, "", words \
         }
 #define HEAD_OK "HTTP/1.1 200 OK\r\n"
 #define CHUNKED HEAD_OK "Transfer-Encoding: chunked\r\n\r\n"
-#define BODY(bytes)                                     \
-        {                                               \
-                CHUNKED bytes, WAITS, -EBADMSG, 200, "" \
+#define BODY(bytes)                                                            \
+        {                                                                      \
+                CHUNKED bytes, WAITS, -EBADMSG, 200, "", "a chunk of its body" \
         }
 
 static const struct row rows[] = {
         /* the status line */
-        BAD("\r\n" HEAD_OK "\r\n"),
-        BAD(" " HEAD_OK "\r\n"),
-        BAD("HTTP/1.1  200 OK\r\n\r\n"),
-        BAD("HTTP/1.1\t200 OK\r\n\r\n"),
-        BAD("HTTP/1.10 200 OK\r\n\r\n"),
-        BAD("HTTP/2.0 200 OK\r\n\r\n"),
-        BAD("http/1.1 200 OK\r\n\r\n"),
-        BAD("ICY 200 OK\r\n\r\n"),
-        BAD("SSH-2.0-OpenSSH_9.2p1\r\n"),
-        BAD("<html>an answer of HTTP/0.9</html>\r\n"),
-        BAD("HTTP/1.1 99 No\r\n\r\n"),
-        BAD("HTTP/1.1 099 No\r\n\r\n"),
-        BAD("HTTP/1.1 1000 No\r\n\r\n"),
-        BAD("HTTP/1.1 2x0 No\r\n\r\n"),
-        BAD("HTTP/1.1 200OK\r\n\r\n"),
-        BAD("HTTP/1.1 200 O\001K\r\n\r\n"),
-        BAD("HTTP/1.1 200 OK\n\n"),
-        BAD("HTTP/1.1 200 O\rK\r\n\r\n"),
+        BAD("\r\n" HEAD_OK "\r\n", "first line"),
+        BAD(" " HEAD_OK "\r\n", "first line"),
+        BAD("HTTP/1.1  200 OK\r\n\r\n", "first line"),
+        BAD("HTTP/1.1\t200 OK\r\n\r\n", "first line"),
+        BAD("HTTP/1.10 200 OK\r\n\r\n", "first line"),
+        BAD("HTTP/2.0 200 OK\r\n\r\n", "first line"),
+        BAD("http/1.1 200 OK\r\n\r\n", "first line"),
+        BAD("ICY 200 OK\r\n\r\n", "first line"),
+        BAD("SSH-2.0-OpenSSH_9.2p1\r\n", "first line"),
+        BAD("<html>an answer of HTTP/0.9</html>\r\n", "first line"),
+        BAD("HTTP/1.1 99 No\r\n\r\n", "first line"),
+        BAD("HTTP/1.1 099 No\r\n\r\n", "first line"),
+        BAD("HTTP/1.1 1000 No\r\n\r\n", "first line"),
+        BAD("HTTP/1.1 2x0 No\r\n\r\n", "first line"),
+        BAD("HTTP/1.1 200OK\r\n\r\n", "first line"),
+        BAD("HTTP/1.1 200 O\001K\r\n\r\n", "first line"),
+        BAD("HTTP/1.1 200 OK\n\n", "first line"),
+        BAD("HTTP/1.1 200 O\rK\r\n\r\n", "first line"),
         /* fields */
-        BAD(HEAD_OK "X: y\n\n"),
-        BAD(HEAD_OK "X: a\rb\r\n\r\n"),
-        BAD(HEAD_OK "X: a\001b\r\n\r\n"),
-        BAD(HEAD_OK "X : y\r\n\r\n"),
-        BAD(HEAD_OK " X: y\r\n\r\n"),
-        BAD(HEAD_OK "X Y: z\r\n\r\n"),
-        BAD(HEAD_OK ": z\r\n\r\n"),
-        BAD(HEAD_OK "no colon\r\n\r\n"),
-        BAD(HEAD_OK "X: y\r\n folded\r\n\r\n"),
-        BAD(HEAD_OK "Transfer-Encoding:\r\n chunked\r\n\r\n"),
+        BAD(HEAD_OK "X: y\n\n", "one of its fields"),
+        BAD(HEAD_OK "X: a\rb\r\n\r\n", "one of its fields"),
+        BAD(HEAD_OK "X: a\001b\r\n\r\n", "one of its fields"),
+        BAD(HEAD_OK "X : y\r\n\r\n", "one of its fields"),
+        BAD(HEAD_OK " X: y\r\n\r\n", "one of its fields"),
+        BAD(HEAD_OK "X Y: z\r\n\r\n", "one of its fields"),
+        BAD(HEAD_OK ": z\r\n\r\n", "one of its fields"),
+        BAD(HEAD_OK "no colon\r\n\r\n", "one of its fields"),
+        BAD(HEAD_OK "X: y\r\n folded\r\n\r\n", "one of its fields"),
+        BAD(HEAD_OK "Transfer-Encoding:\r\n chunked\r\n\r\n", "one of its fields"),
         /* framing */
-        BAD(HEAD_OK "Content-Length: 3\r\nTransfer-Encoding: chunked\r\n\r\n"),
-        BAD(HEAD_OK "Transfer-Encoding: chunked\r\nContent-Length: 3\r\n\r\n"),
-        BAD(HEAD_OK "Content-Length: 3\r\nContent-Length: 4\r\n\r\nabcd"),
-        BAD(HEAD_OK "Content-Length: 3\r\nContent-Length: 3\r\n\r\nabc"),
-        BAD(HEAD_OK "Content-Length: 3, 3\r\n\r\nabc"),
-        BAD(HEAD_OK "Content-Length: +3\r\n\r\nabc"),
-        BAD(HEAD_OK "Content-Length: -1\r\n\r\nabc"),
-        BAD(HEAD_OK "Content-Length: 0x3\r\n\r\nabc"),
-        BAD(HEAD_OK "Content-Length:\r\n\r\nabc"),
-        BAD(HEAD_OK "Content-Length: 18446744073709551619\r\n\r\nabc"),
-        BAD(HEAD_OK "Content-Length : 3\r\n\r\nabc"),
-        BAD(HEAD_OK "Transfer-Encoding : chunked\r\n\r\n0\r\n\r\n"),
-        BAD(HEAD_OK "Transfer-Encoding: foo\r\n\r\n"),
-        BAD(HEAD_OK "Transfer-Encoding: gzip, chunked\r\n\r\n"),
-        BAD(HEAD_OK "Transfer-Encoding: chunked, gzip\r\n\r\n"),
-        BAD(HEAD_OK "Transfer-Encoding: xchunked\r\n\r\n"),
-        BAD(HEAD_OK "Transfer-Encoding: \"chunked\"\r\n\r\n"),
-        BAD(HEAD_OK "Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n\r\n"),
-        BAD("HTTP/1.0 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n"),
-        {"HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\n\r\n", WAITS, -EBADMSG, 101, ""}, /* nobody has asked for that */
+        BAD(HEAD_OK "Content-Length: 3\r\nTransfer-Encoding: chunked\r\n\r\n", "length of its body"),
+        BAD(HEAD_OK "Transfer-Encoding: chunked\r\nContent-Length: 3\r\n\r\n", "length of its body"),
+        BAD(HEAD_OK "Content-Length: 3\r\nContent-Length: 4\r\n\r\nabcd", "length of its body"),
+        BAD(HEAD_OK "Content-Length: 3\r\nContent-Length: 3\r\n\r\nabc", "length of its body"),
+        BAD(HEAD_OK "Content-Length: 3, 3\r\n\r\nabc", "length of its body"),
+        BAD(HEAD_OK "Content-Length: +3\r\n\r\nabc", "length of its body"),
+        BAD(HEAD_OK "Content-Length: -1\r\n\r\nabc", "length of its body"),
+        BAD(HEAD_OK "Content-Length: 0x3\r\n\r\nabc", "length of its body"),
+        BAD(HEAD_OK "Content-Length:\r\n\r\nabc", "length of its body"),
+        BAD(HEAD_OK "Content-Length: 18446744073709551619\r\n\r\nabc", "length of its body"),
+        BAD(HEAD_OK "Content-Length : 3\r\n\r\nabc", "one of its fields"),
+        BAD(HEAD_OK "Transfer-Encoding : chunked\r\n\r\n0\r\n\r\n", "one of its fields"),
+        BAD(HEAD_OK "Transfer-Encoding: foo\r\n\r\n", "length of its body"),
+        BAD(HEAD_OK "Transfer-Encoding: gzip, chunked\r\n\r\n", "length of its body"),
+        BAD(HEAD_OK "Transfer-Encoding: chunked, gzip\r\n\r\n", "length of its body"),
+        BAD(HEAD_OK "Transfer-Encoding: xchunked\r\n\r\n", "length of its body"),
+        BAD(HEAD_OK "Transfer-Encoding: \"chunked\"\r\n\r\n", "length of its body"),
+        BAD(HEAD_OK "Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n\r\n", "length of its body"),
+        BAD("HTTP/1.0 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", "length of its body"),
+        {"HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\n\r\n", WAITS, -EBADMSG, 101, "",
+         "not asked for"}, /* nobody has asked for that */
         /* chunks */
         BODY("-1\r\n"),
         BODY("0x3\r\nabc\r\n"),
@@ -90,28 +92,28 @@ static const struct row rows[] = {
         BODY("FFFFFFFFFFFFFFFFF\r\nabc\r\n"),
         BODY("3;a\nb\r\nabc\r\n"),
         BODY("3;a\rb\r\nabc\r\n"),
-        {CHUNKED "3\r\nabcd\r\n", WAITS, -EBADMSG, 200, "abc"},
-        {CHUNKED "3\r\nabc\n", WAITS, -EBADMSG, 200, "abc"},
-        {CHUNKED "3\r\nabc\r\n0\r\nX: y\n\r\n", WAITS, -EBADMSG, 200, "abc"},
-        {CHUNKED "3\r\nabc\r\n0\r\nContent-Length: 2\r\n\r\n", WAITS, -EBADMSG, 200, "abc"},
-        {CHUNKED "3\r\nabc\r\n0\r\nTransfer-Encoding: chunked\r\n\r\n", WAITS, -EBADMSG, 200, "abc"},
-        {CHUNKED "3\r\nabc\r\n0\r\nno colon\r\n\r\n", WAITS, -EBADMSG, 200, "abc"},
+        {CHUNKED "3\r\nabcd\r\n", WAITS, -EBADMSG, 200, "abc", "a chunk of its body"},
+        {CHUNKED "3\r\nabc\n", WAITS, -EBADMSG, 200, "abc", "a chunk of its body"},
+        {CHUNKED "3\r\nabc\r\n0\r\nX: y\n\r\n", WAITS, -EBADMSG, 200, "abc", "a chunk of its body"},
+        {CHUNKED "3\r\nabc\r\n0\r\nContent-Length: 2\r\n\r\n", WAITS, -EBADMSG, 200, "abc", "a chunk of its body"},
+        {CHUNKED "3\r\nabc\r\n0\r\nTransfer-Encoding: chunked\r\n\r\n", WAITS, -EBADMSG, 200, "abc", "a chunk of its body"},
+        {CHUNKED "3\r\nabc\r\n0\r\nno colon\r\n\r\n", WAITS, -EBADMSG, 200, "abc", "a chunk of its body"},
         /* ends */
-        {"", FINISHES, -ECONNRESET, 0, ""},
-        {"", RESETS, -ECONNRESET, 0, ""},
-        {"H", FINISHES, -ECONNABORTED, 0, ""},
-        {HEAD_OK "X: ", FINISHES, -ECONNABORTED, 0, ""},
-        {HEAD_OK "X: ", RESETS, -ECONNABORTED, 0, ""},
-        {"HTTP/1.1 100 Continue\r\n\r\n", FINISHES, -ECONNABORTED, 0, ""},
-        {HEAD_OK "Content-Length: 10\r\n\r\npart", FINISHES, -ECONNABORTED, 200, "part"},
-        {HEAD_OK "Content-Length: 10\r\n\r\npart", RESETS, -ECONNABORTED, 200, "part"},
-        {CHUNKED "4\r\npart\r\n", FINISHES, -ECONNABORTED, 200, "part"},
-        {CHUNKED "6\r\npart", FINISHES, -ECONNABORTED, 200, "part"},
-        {CHUNKED "4\r\npart\r\n0\r\n", FINISHES, -ECONNABORTED, 200, "part"},
-        {HEAD_OK "\r\npart", RESETS, -ECONNABORTED, 200, "part"},
+        {"", FINISHES, -ECONNRESET, 0, "", "without a response"},
+        {"", RESETS, -ECONNRESET, 0, "", "without a response"},
+        {"H", FINISHES, -ECONNABORTED, 0, "", "in the middle of the response"},
+        {HEAD_OK "X: ", FINISHES, -ECONNABORTED, 0, "", "in the middle of the response"},
+        {HEAD_OK "X: ", RESETS, -ECONNABORTED, 0, "", "in the middle of the response"},
+        {"HTTP/1.1 100 Continue\r\n\r\n", FINISHES, -ECONNABORTED, 0, "", "in the middle of the response"},
+        {HEAD_OK "Content-Length: 10\r\n\r\npart", FINISHES, -ECONNABORTED, 200, "part", "in the middle of the response"},
+        {HEAD_OK "Content-Length: 10\r\n\r\npart", RESETS, -ECONNABORTED, 200, "part", "in the middle of the response"},
+        {CHUNKED "4\r\npart\r\n", FINISHES, -ECONNABORTED, 200, "part", "in the middle of the response"},
+        {CHUNKED "6\r\npart", FINISHES, -ECONNABORTED, 200, "part", "in the middle of the response"},
+        {CHUNKED "4\r\npart\r\n0\r\n", FINISHES, -ECONNABORTED, 200, "part", "in the middle of the response"},
+        {HEAD_OK "\r\npart", RESETS, -ECONNABORTED, 200, "part", "in the middle of the response"},
         /* codings */
-        {HEAD_OK "Content-Encoding: gzip\r\nContent-Length: 4\r\n\r\nabcd", WAITS, -EBADMSG, 200, ""},
-        {HEAD_OK "Content-Encoding: zzz\r\nContent-Length: 4\r\n\r\nabcd", WAITS, -ENOTSUP, 200, ""},
+        {HEAD_OK "Content-Encoding: gzip\r\nContent-Length: 4\r\n\r\nabcd", WAITS, -EBADMSG, 200, "", "the coding of the body"},
+        {HEAD_OK "Content-Encoding: zzz\r\nContent-Length: 4\r\n\r\nabcd", WAITS, -ENOTSUP, 200, "", "not asked for"},
 };
 
 /* After a reset bytes that the client has not read are gone: it reads them before. */
@@ -133,10 +135,12 @@ play(const struct row *row, bool slowly)
         if (row->then == RESETS)
                 http_peer_reset(&peer);
         settle();
-        if (seen.calls != 1 || seen.status != row->status || seen.code != row->code || strcmp(seen.body, row->body) != 0)
-                fprintf(stderr, "\n%s: %d, %d, \"%s\"\n", row->bytes, seen.status, seen.code, seen.body);
+        if (seen.calls != 1 || seen.status != row->status || seen.code != row->code || strcmp(seen.body, row->body) != 0 ||
+            !strstr(seen.problem, row->words))
+                fprintf(stderr, "\n%s: %d, %d, \"%s\", \"%s\"\n", row->bytes, seen.status, seen.code, seen.body, seen.problem);
         SEES(seen, row->status, row->code, row->body);
         HAS(seen.problem, "GET http://127.0.0.1:");
+        HAS(seen.problem, row->words);
         if (peer.fd >= 0)
                 (void)http_peer_ends(&peer); /* it is closed */
         CU_ASSERT_EQUAL(stats().connections, 0);

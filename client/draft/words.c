@@ -28,15 +28,27 @@ words_of_time(uint8_t stage)
 }
 
 static const char *
+words_of_fault(const struct weir__http_call *call)
+{
+        switch ((enum weir__http_fault)call->fault) {
+        case WEIR__FAULT_LINE: return "what came is no valid HTTP/1 response: its first line is no status line";
+        case WEIR__FAULT_FIELD: return "what came is no valid HTTP/1 response: one of its fields is wrong";
+        case WEIR__FAULT_MEANING: return "what came is no valid HTTP/1 response: its status is wrong, or the length of its body";
+        case WEIR__FAULT_UPGRADE: return "what came is no valid HTTP/1 response: it changes to a protocol that was not asked for";
+        case WEIR__FAULT_CHUNK: return "what came is no valid HTTP/1 response: a chunk of its body is wrong";
+        case WEIR__FAULT_NONE: break;
+        }
+        return "the coding of the body is damaged";
+}
+
+static const char *
 words_of(const struct weir__http_call *call, int status)
 {
         switch (status) {
         case -ETIMEDOUT: return words_of_time(call->stage);
         case -ECONNRESET: return "the server has closed the connection without a response";
         case -ECONNABORTED: return "the server has closed the connection in the middle of the response";
-        case -EBADMSG:
-                return call->stage == WEIR_HTTP_COMPLETE ? "the coding of the body is damaged"
-                                                         : "what came is no valid HTTP/1 response";
+        case -EBADMSG: return words_of_fault(call);
         case -EMSGSIZE: return call->received ? "the body is larger than the limit" : "the head is larger than the limit";
         case -E2BIG: return "the body without its coding is larger than the limit";
         case -ENOTSUP: return "the body has a coding that was not asked for";

@@ -38,6 +38,16 @@ struct weir__http_call_ops {
         struct weir__trace_flow *(*trace)(struct weir__http_call *call, char *name, size_t room);
 };
 
+/* Which part of a response is wrong, if the status is -EBADMSG. */
+enum weir__http_fault {
+        WEIR__FAULT_NONE = 0, /* nothing, but the coding of the body is */
+        WEIR__FAULT_LINE,
+        WEIR__FAULT_FIELD,
+        WEIR__FAULT_MEANING, /* of status and fields: where the body ends is not said, or twice */
+        WEIR__FAULT_UPGRADE,
+        WEIR__FAULT_CHUNK,
+};
+
 struct weir__http_call {
         const struct weir__http_call_ops *ops; /* constant */
         struct weir__wire *wire;               /* NULL: it has no connection */
@@ -56,6 +66,7 @@ struct weir__http_call {
         struct weir__received *received; /* weir__free; or NULL */
         uint32_t max_head;
         uint8_t stage; /* enum weir_http_stage; a dump may look */
+        uint8_t fault; /* enum weir__http_fault */
         struct weir__trace_stage traced;
 
         /* Durations, and the instant at which all of it must be over. */

@@ -52,6 +52,13 @@ take_interim(struct weir__wire *wire, size_t size)
 }
 
 static int
+note_fault(struct weir__http_call *call, enum weir__http_fault fault, int failure)
+{
+        call->fault = (uint8_t)fault;
+        return failure;
+}
+
+static int
 begin_body(struct weir__wire *wire)
 {
         struct weir__http_call *call = wire->call;
@@ -62,7 +69,7 @@ begin_body(struct weir__wire *wire)
         wire->chunked = (struct weir__chunked){.left = 0};
         weir__http_call_set_stage(call, WEIR_HTTP_RECEIVING);
         if (wire->end == WEIR__RECEIVED_TUNNEL && !call->wants_upgrade)
-                return -EBADMSG;
+                return note_fault(call, WEIR__FAULT_UPGRADE, -EBADMSG);
         return call->ops->head(call);
 }
 
@@ -80,12 +87,14 @@ take_head(struct weir__wire *wire, const char *data, size_t size)
                 return 0;
         weir__http_call_drop_response(call); /* an interim one */
         if (verdict != WEIR__GATE_HEAD)
-                return weir__received_error(verdict);
+                return note_fault(call, wire->gate.fields ? WEIR__FAULT_FIELD : WEIR__FAULT_LINE, weir__received_error(verdict));
         int failed = weir__received_new(data, head_size, (enum weir__received_for)call->response_for, weir__alloc,
                                         &call->received);
-        if (!failed && call->received->status / 100 == 1 && (call->received->status != 101 || !call->wants_upgrade))
-                failed = call->received->status == 101 ? -EBADMSG : take_interim(wire, head_size);
-        else if (!failed)
+        if (failed)
+                return note_fault(call, WEIR__FAULT_MEANING, failed);
+        if (call->received->status / 100 == 1 && call->received->status != 101)
+                failed = take_interim(wire, head_size);
+        else
                 failed = begin_body(wire);
         return failed ? failed : (ssize_t)head_size;
 }
@@ -113,6 +122,8 @@ take_body(struct weir__wire *wire, char *data, size_t size, size_t *used)
         case WEIR__RECEIVED_CHUNKED:
                 verdict = size ? weir__chunked_feed(&wire->chunked, &limits, data, size, used, &payload) : verdict;
                 is_last = verdict == WEIR__CHUNKED_END;
+                if (verdict != WEIR__CHUNKED_MORE && !is_last)
+                        call->fault = WEIR__FAULT_CHUNK;
                 break;
         case WEIR__RECEIVED_CLOSE:
         case WEIR__RECEIVED_TUNNEL: break;

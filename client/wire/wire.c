@@ -334,6 +334,7 @@ weir__wire_start(struct weir__wire *wire, struct weir__http_call *call)
         wire->call = call;
         call->wire = wire;
         call->is_sent = false;
+        call->fault = WEIR__FAULT_NONE;
         wire->is_body = wire->has_come = wire->is_cut = false;
         wire->interim = 0;
         wire->limited_by = OF_NOTHING;
