@@ -387,10 +387,8 @@ release(struct weir_task *task, bool is_discarded)
 static void
 describe(const struct weir_task *task, char *out, size_t room)
 {
-        static const char *const what[] = {"a connection to",   "the addresses of", "a connection to",
-                                           "the way to",        "a handshake with", "a send to",
-                                           "the first byte of", "the body of",      "the body of"};
-        _Static_assert(sizeof what / sizeof *what == WEIR_HTTP_COMPLETE + 1, "each stage has one");
+        static const char *const what[] = {"a send to", "the first byte of", "the body of", "the body of"};
+        _Static_assert(sizeof what / sizeof *what == WEIR_HTTP_COMPLETE + 1 - WEIR_HTTP_SENDING, "each stage has one");
         const struct weir__request *request = (const struct weir__request *)task;
         const struct weir__origin *origin = request->origin;
         uint8_t stage = __atomic_load_n(&request->call.stage, __ATOMIC_RELAXED);
@@ -399,11 +397,11 @@ describe(const struct weir_task *task, char *out, size_t room)
         if (!origin || stage < WEIR_HTTP_SENDING) {
                 if (origin)
                         weir__origin_describe(origin, text);
-                snprintf(out, room, "%s %s", what[0], text);
+                snprintf(out, room, "a connection to %s", text);
                 return;
         }
         weir__origin_print(origin, text);
-        snprintf(out, room, "%s %s %s", what[stage], request->draft.method, text);
+        snprintf(out, room, "%s %s %s", what[stage - WEIR_HTTP_SENDING], request->draft.method, text);
 }
 
 const struct weir__io_ops weir__request_ops = {

@@ -6,6 +6,7 @@
 #include <weir/debug.h>
 #include <weir/runtime.h>
 
+#include <ctype.h>
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -18,6 +19,7 @@
 #include "kernel/executor/executor.h"
 #include "kernel/base/phase.h"
 #include "kernel/loop/pollers.h"
+#include "kernel/observe/status.h"
 
 struct print {
         struct weir__sink *sink;
@@ -140,6 +142,51 @@ print_deadlock(const char *sentence, void *sink)
         weir__sink_text(sink, "\n");
 }
 
+/* -- tables of other rooms: without rows they are left out -- */
+
+struct table {
+        const struct weir__status_table *what;
+        struct weir__sink *sink;
+        bool has_rows;
+};
+
+static bool
+print_row(const char *const cells[WEIR__STATUS_COLUMNS], void *context)
+{
+        struct table *table = context;
+        struct weir__sink *sink = table->sink;
+
+        if (!table->has_rows)
+                weir__sink_printf(sink, "%s:\n", table->what->title);
+        table->has_rows = true;
+        weir__sink_text(sink, "  ");
+        weir__sink_visibly(sink, cells[0], strlen(cells[0]));
+        for (unsigned i = 1; i < WEIR__STATUS_COLUMNS && table->what->columns[i]; i++) {
+                const char *title = table->what->columns[i];
+
+                weir__sink_text(sink, i == 1 ? ": " : ", ");
+                weir__sink_visibly(sink, cells[i], strlen(cells[i]));
+                weir__sink_printf(sink, " %c%s", tolower((unsigned char)*title), title + 1);
+        }
+        weir__sink_text(sink, "\n");
+        return sink->error;
+}
+
+static int
+print_tables(struct weir__sink *sink)
+{
+        struct table table = {.sink = sink};
+        int failed = 0;
+
+        for (unsigned i = 0; (table.what = weir__status_at(i)); i++) {
+                int result = table.what->walk(print_row, &table);
+
+                failed = failed ? failed : result;
+                table.has_rows = false;
+        }
+        return failed;
+}
+
 int
 weir__debug_print(struct weir__sink *sink)
 {
@@ -151,6 +198,8 @@ weir__debug_print(struct weir__sink *sink)
         int failed = weir__debug_walk(print_record, &print);
         print_titles(&print, WEIR__DEBUG_SECTIONS);
         weir__sink_text(sink, print.is_empty ? " none\n" : "");
+        int short_of = print_tables(sink);
+        failed = failed ? failed : short_of;
         if (failed)
                 weir__sink_printf(sink, "not all is shown: %s\n", weir_strerror(failed));
         int broken = weir__sink_flush(sink);

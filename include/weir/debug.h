@@ -12,7 +12,11 @@ WEIR_BEGIN
  * - each series that has started and not ended: its name, state, age, deadline and the number of
  *   tasks behind the current one; the current task and what it waits for; below it, indented, what
  *   it runs (a parallel, a graph and so on),
- * - timers that are in no series, the objects that tasks wait at, and the queues of functions.
+ * - timers that are in no series, the objects that tasks wait at, and the queues of functions,
+ * - the origins of HTTP clients, with their connections, and how many requests wait.
+ *
+ * Another task that was started alone is in none of these.  A request, a read or a connect that is
+ * to be seen belongs into a series.
  *
  * The layout may change with any release.  Everything goes on meanwhile: what starts or ends during
  * the call may be printed or not.  The call holds no lock for more than some hundred tasks, and

@@ -1,4 +1,4 @@
-/* kernel/observe/status.h: tables of the page of flows that rooms beside the server have. */
+/* kernel/observe/status.h: tables of the page of flows, and of dumps, that other rooms have. */
 #ifndef WEIR_KERNEL_STATUS_H
 #define WEIR_KERNEL_STATUS_H
 
