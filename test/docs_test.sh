@@ -81,8 +81,8 @@ else:
     compiler = [os.environ.get("WEIR_CC", "cc"), "-Iinclude", "-std=c11", "-Wall", "-Wextra", "-Werror", "-fsyntax-only", "-x", "c", "-"]
     if subprocess.run(compiler, input=program.group(1), text=True).returncode:
         failures.append("the program of README.md does not compile as it stands")
-if open("docs/cheat-sheet.md", encoding="utf-8").read().count(chr(10)) > 120:
-    failures.append("docs/cheat-sheet.md is longer than a page of 120 lines")
+if open("docs/cheat-sheet.md", encoding="utf-8").read().count(chr(10)) > 130:
+    failures.append("docs/cheat-sheet.md is longer than a page of 130 lines")
 examples = open("examples/README.md", encoding="utf-8").read()
 for program in glob.glob("examples/*.c") + glob.glob("examples/*.cpp"):
     if f"**[{os.path.basename(program)}]" not in examples:
