@@ -358,6 +358,87 @@ both_bodies_stream(void)
         end();
 }
 
+/* -- a form with a file that is not in memory -- */
+
+struct upload {
+        weir_multipart *form;
+        weir_http_call *call;
+        char piece[65536];
+        ssize_t size; /* of the piece */
+        int64_t echoed;
+};
+
+static void on_filled(weir_task *go, void *context);
+
+static void
+fill(void *context)
+{
+        struct upload *upload = context;
+
+        upload->size = weir_multipart_read(upload->form, upload->piece, sizeof upload->piece);
+        if (upload->size < 0)
+                weir_go_fail((int)upload->size);
+}
+
+static void
+fill_next(weir_task *write, void *upload)
+{
+        if (weir_task_status(write) == 0)
+                weir_series_push(weir_series_of(write), weir_go_new(NULL, fill, on_filled, upload));
+}
+
+static void
+on_filled(weir_task *go, void *context)
+{
+        struct upload *upload = context;
+        weir_series *series = weir_series_of(go);
+
+        if (weir_task_status(go))
+                weir_http_call_break(upload->call); /* the file cannot be read */
+        else if (upload->size > 0)
+                weir_series_push(series,
+                                 weir_http_call_write_new(upload->call, upload->piece, (size_t)upload->size, fill_next, upload));
+        else
+                weir_series_push(series, weir_http_call_finish_new(upload->call, NULL, NULL));
+}
+
+static void
+on_echo(weir_task *read, void *context)
+{
+        struct upload *upload = context;
+        size_t size;
+
+        (void)weir_http_call_data(read, &size);
+        upload->echoed += (int64_t)size;
+        if (weir_task_status(read) == 0 && size)
+                weir_series_push(weir_series_of(read), weir_http_call_read_new(upload->call, on_echo, upload));
+}
+
+static void
+a_form_with_a_large_file_is_sent(void)
+{
+        char path[] = "/tmp/weir-client-form-XXXXXX";
+        struct upload upload = {.form = weir_multipart_new()};
+        int file = mkstemp(path);
+
+        begin();
+        CU_ASSERT_EQUAL(ftruncate(file, 3000000), 0);
+        CU_ASSERT_EQUAL(weir_multipart_add_file(upload.form, "film", path, NULL, NULL), 0);
+        upload.call = weir_http_call_new(NULL, "POST", url_of("/echo"));
+        weir_http_call_set_header(upload.call, "Content-Type", weir_multipart_type(upload.form));
+        weir_http_call_set_length(upload.call, (uint64_t)weir_multipart_size(upload.form));
+        weir_task *both = weir_parallel_new(NULL, NULL); /* the server of this test answers while it reads */
+        weir_parallel_add(both, weir_empty_new(fill_next, &upload));
+        weir_parallel_add(both, weir_http_call_read_new(upload.call, on_echo, &upload));
+        CU_ASSERT_EQUAL(weir_task_run(both), 0);
+        CU_ASSERT_EQUAL(upload.echoed, weir_multipart_size(upload.form));
+        weir_http_call_unref(upload.call);
+        weir_multipart_free(upload.form);
+        end();
+        close(file);
+        unlink(path);
+}
+
 /* -- a short body in one task, and a reverse proxy -- */
 
 static void
@@ -449,6 +530,7 @@ main(void)
                 WEIR_TEST(a_client_has_settings),
                 WEIR_TEST(requests_go_through_a_proxy),
                 WEIR_TEST(both_bodies_stream),
+                WEIR_TEST(a_form_with_a_large_file_is_sent),
                 WEIR_TEST(a_short_body_comes_with_its_head),
                 WEIR_TEST(a_request_goes_on),
                 WEIR_TEST(a_connection_speaks_another_protocol),

@@ -192,7 +192,7 @@ WEIR_API weir_stream *weir_http_call_take_stream(weir_http_call *call);
  *
  * Owner:   the text is borrowed until the last reference is dropped.
  * Result:  NULL if it has not failed.
- * Threads: inside the callback of a task of the call. */
+ * Threads: inside the callback of a task of the call, or when no task of it runs any more. */
 WEIR_API enum weir_http_stage weir_http_call_stage(const weir_http_call *call);
 WEIR_API const char *weir_http_call_problem(const weir_http_call *call);
 
