@@ -13,11 +13,15 @@
  *   dead        no timer is dead before all its attempts were made
  *   overlap     no handler of a generation begins while another one has it
  *   twice       behind a delivery that has succeeded there is no other one
+ *   gone        no handler of a generation begins behind a look that has found it gone
  *   fires       each due time of a schedule is one generation, and none is left out, but for those of the policy
  *
  * A process that was killed, cut off or told a failure does not know what has happened: it may have, from the begin of the
  * operation until LATE behind its end or the death of the process.  `overlap`, `twice` and `replaced` hold while processes run:
- * they are not judged where a process stood still, and `twice` not where it did not reach the engine. */
+ * they are not judged where a process stood still, and `twice` not where it did not reach the engine.
+ *
+ * A process that is killed within a lease of a success may not have told the engine: `twice` says nothing of it.  So processes look
+ * behind a success, and what such a look has found gone was acknowledged: `gone` is about that, whatever becomes of the process. */
 #ifndef WEIR_TEST_DURABLE_CHECKER_H
 #define WEIR_TEST_DURABLE_CHECKER_H
 
@@ -200,6 +204,57 @@ check_begin(struct judge *judge, const struct event *run)
         }
 }
 
+/* From when on the generation was surely there. */
+static inline int64_t
+first_seen(const struct judge *judge, uint64_t generation)
+{
+        for (const struct event *event = judge->first; event < judge->end; event++)
+                if (event->generation == generation)
+                        return event->at;
+        return NEVER;
+}
+
+/* The answer of a look that has found the generation gone; NULL: it has not. */
+static inline const struct event *
+found_gone(const struct judge *judge, const struct event *look, uint64_t generation)
+{
+        const struct event *told = look->what == GET_BEGUN ? answer(judge, look) : NULL;
+
+        return is_known(told) && (told->status || told->generation > generation) ? told : NULL;
+}
+
+/* The node of that handler ran and reached the engine since the look, so it has claimed the generation behind it. */
+static inline void
+check_gone(struct judge *judge, const struct event *run)
+{
+        int64_t there = first_seen(judge, run->generation);
+
+        for (const struct event *look = judge->first; look < run; look++) {
+                const struct event *told = look->at >= there ? found_gone(judge, look, run->generation) : NULL;
+
+                if (told && told->at + judge->slack < run->at && is_connected(judge, run->process, told->at, run->at)) {
+                        blame(judge, "gone", run);
+                        return;
+                }
+        }
+}
+
+/* Successes that `twice` does not judge, and those of them that `gone` does. */
+static inline void
+count_short_lived(struct judge *judge, const struct handler *handler)
+{
+        const struct event *run = handler->begun, *end = handler->ended;
+
+        if (!end || end->status || is_connected(judge, run->process, run->at - judge->history->lease, end->at + judge->history->lease))
+                return;
+        judge->history->short_lived++;
+        for (const struct event *look = end + 1; look < judge->end; look++)
+                if (found_gone(judge, look, run->generation)) {
+                        judge->history->seen_gone++;
+                        return;
+                }
+}
+
 /* Two handlers of one generation; `before` has the smaller token. */
 static inline void
 check_pair(struct judge *judge, const struct handler *before, const struct handler *behind)
@@ -248,6 +303,10 @@ check_handlers(struct judge *judge, const struct handler *handlers, size_t count
                 const struct event *run = handlers[i].begun;
 
                 check_begin(judge, run);
+                if (run->name < SCHEDULES) {
+                        check_gone(judge, run);
+                        count_short_lived(judge, &handlers[i]);
+                }
                 for (size_t j = i + 1; j < count && handlers[j].begun->generation == run->generation; j++)
                         check_pair(judge, &handlers[i], &handlers[j]);
                 if (i + 1 < count && handlers[i + 1].begun->token < run->token)

@@ -281,6 +281,27 @@ nothing_is_delivered_behind_a_success(void)
         CU_ASSERT(VERDICT(RUN, OVER, event(1000, GET_BEGUN, 1, 9, 0), killed(1100, 1), again) == 1);
 }
 
+/* Also of a process that was killed before it could be sure that its success has come to the engine. */
+static void
+what_a_look_has_found_gone_is_not_delivered(void)
+{
+        const struct event look = event(20, GET_BEGUN, 1, 9, 0), gone = failed(event(21, GET_TOLD, 1, 9, 0), -ENOENT);
+        const struct event again = handler(2000, RUN_BEGUN, 2, 5, 7, 2);
+
+        CU_ASSERT(VERDICT(RUN, OVER, look, gone, killed(500, 1), again) == 1);
+        CU_ASSERT(VERDICT(RUN, OVER, look, gone, killed(22, 1), again) == 1);
+        CU_ASSERT(VERDICT(RUN, OVER, look, killed(22, 1), again) == 0);
+        CU_ASSERT(VERDICT(RUN, OVER, look, event(21, GET_TOLD, 1, 9, 5), killed(22, 1), again) == 0);
+        CU_ASSERT(VERDICT(RUN, OVER, look, failed(event(21, GET_TOLD, 1, 9, 0), -ECONNRESET), killed(22, 1), again) == 0);
+        CU_ASSERT(VERDICT(RUN, OVER, look, event(21, GET_TOLD, 1, 9, 8), killed(22, 1), again) == 1); /* replaced */
+        CU_ASSERT(VERDICT(event(1, GET_BEGUN, 1, 9, 0), failed(event(2, GET_TOLD, 1, 9, 0), -ENOENT), RUN, OVER) == 0);
+        CU_ASSERT(VERDICT(RUN, killed(10, 1), look, gone, again) == 1); /* whoever looks, and whatever was told before */
+        /* The other one may have claimed it before the look. */
+        CU_ASSERT(VERDICT(RUN, OVER, look, gone, killed(22, 1), stopped(15, 1900, 2), again) == 0);
+        CU_ASSERT(VERDICT(RUN, OVER, look, gone, killed(22, 1), disturbed(15, 1900, 1), again) == 0);
+        CU_ASSERT(VERDICT(RUN, OVER, look, gone, killed(22, 1), handler(260, RUN_BEGUN, 2, 5, 7, 2)) == 0);
+}
+
 static struct event
 fired(int64_t at, enum what what, uint64_t generation, uint64_t token, int64_t minute)
 {
@@ -410,6 +431,7 @@ main(void)
                 WEIR_TEST(attempts_grow_up_to_the_limit),
                 WEIR_TEST(handlers_do_not_overlap),
                 WEIR_TEST(nothing_is_delivered_behind_a_success),
+                WEIR_TEST(what_a_look_has_found_gone_is_not_delivered),
                 WEIR_TEST(each_due_time_of_a_schedule_fires_once),
                 WEIR_TEST(missed_ones_are_merged_into_the_last),
                 WEIR_TEST(only_what_is_late_is_skipped),

@@ -74,6 +74,7 @@ struct history {
         unsigned violations;
         /* Figures. */
         unsigned sets, cancels, runs, repeats, firings, kills, stops, disturbances, unknown, doubtful;
+        unsigned short_lived, seen_gone; /* successes of processes that were killed or cut off within a lease; seen to be acknowledged */
 };
 
 /* Result: a descriptor for history_say. */

@@ -226,11 +226,12 @@ move_one(int name, bool is_relative, weir_nsec span)
 }
 
 static inline void
-do_one(enum what what, int name)
+do_one(enum what what, int name, bool is_aside)
 {
         struct act *next = begin_act(what, name, 0, 0);
         char text[24];
 
+        next->is_aside = is_aside;
         write_name(text, name);
         start_act(what == CANCEL_BEGUN   ? weir_durable_cancel_new(node.store, text, on_told, next)
                   : what == GET_BEGUN    ? weir_durable_get_new(node.store, text, on_told, next)
@@ -259,7 +260,7 @@ on_dead(weir_task *task, void *context)
                 act_again();
         else if (!node.is_closing)
                 do_one(random_below(4) ? BACK_BEGUN : FORGET_BEGUN,
-                       read_name(weir_durable_info(task, random_below(count))->name));
+                       read_name(weir_durable_info(task, random_below(count))->name), false);
         pthread_rwlock_unlock(&node.use);
 }
 
@@ -285,13 +286,13 @@ do_something(void)
         else if (dice < 50)
                 set_one(some_name(), false);
         else if (dice < 74)
-                do_one(CANCEL_BEGUN, some_name());
+                do_one(CANCEL_BEGUN, some_name(), false);
         else if (dice < 82)
                 move_one(some_name(), false, (weir_nsec)random_below((uint64_t)WEIR_MSEC(80)) - WEIR_MSEC(40));
         else if (dice < 90)
                 move_one(some_name(), true, (weir_nsec)random_below((uint64_t)WEIR_MSEC(60)));
         else if (dice < 97)
-                do_one(GET_BEGUN, some_name());
+                do_one(GET_BEGUN, some_name(), false);
         else
                 weir_task_start(weir_durable_dead_new(node.store, "n", NULL, 5, on_dead, NULL));
 }
@@ -319,6 +320,31 @@ say_end(const struct event *begun, int status)
         say(event);
 }
 
+/* Whether the engine has got the success: a look a little later. */
+static void
+look_behind(weir_task *timer, void *context)
+{
+        const int *name = context;
+
+        pthread_rwlock_rdlock(&node.use);
+        if (weir_task_status(timer) == 0 && !node.is_closing)
+                do_one(GET_BEGUN, *name, true);
+        pthread_rwlock_unlock(&node.use);
+}
+
+static inline void
+look_later(int name)
+{
+        int *copy = malloc(sizeof *copy);
+        weir_task *timer = weir_timer_new((weir_nsec)random_below((uint64_t)WEIR_MSEC(30)), look_behind, copy);
+
+        if (!copy)
+                abort();
+        *copy = name;
+        weir_task_set_context(timer, copy, free);
+        weir_task_start(timer);
+}
+
 static inline void
 on_pause(weir_task *timer, void *context)
 {
@@ -330,6 +356,8 @@ on_pause(weir_task *timer, void *context)
                 weir_series_fail(weir_series_of(timer), status);
         }
         say_end(run, status);
+        if (!status && !node.is_last && run->name < SCHEDULES && random_below(2))
+                look_later(run->name);
 }
 
 static inline void
@@ -355,6 +383,8 @@ deliver(weir_task *delivery, void *context)
                 say_end(begun, is_failing ? -EIO : 0);
                 if (is_failing)
                         weir_series_fail(weir_series_of(delivery), -EIO);
+                else if (is_timer && !node.is_last && dice % 2)
+                        look_later(begun->name);
                 free(begun);
                 return;
         }
@@ -438,7 +468,7 @@ on_left(weir_task *task, void *context)
                 seen.left++;
                 snprintf(seen.behind, sizeof seen.behind, "%.23s", info->name);
                 if (info->state == WEIR_DURABLE_DEAD)
-                        do_one(BACK_BEGUN, read_name(info->name));
+                        do_one(BACK_BEGUN, read_name(info->name), false);
                 else if (info->state == WEIR_DURABLE_PENDING && info->attempt == 0 && info->ready > weir_wall_now() + WEIR_SEC(1))
                         move_one(read_name(info->name), true, 0);
         }
