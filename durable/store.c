@@ -1,4 +1,4 @@
-/* durable/store.c: stores: open, close, figures.
+/* durable/store.c: stores: open and close.
  *
  * A store has a reference of the program, until the close, and one for each operation, delivery and timer of it.  The group
  * counts what a close waits for.  The last reference frees it: then no operation and no delivery is there. */
@@ -89,6 +89,7 @@ free_store(weir_durable *store)
                 free(topic);
                 topic = next;
         }
+        weir__durable_count_off(store);
         if (store->engine)
                 store->engine->kind->free(store->engine);
         weir_waitgroup_free(store->group);
@@ -119,7 +120,8 @@ weir_durable_open_with(const struct weir_durable_config *config, const char *url
         pthread_mutex_init(&store->lock, NULL);
         store->group = weir_waitgroup_new();
         bool is_forked = weir_waitgroup_wait(store->group, 0) == -ECHILD;
-        store->engine = store->group && !is_forked ? kind->open(where, store) : NULL;
+        if (store->group && !is_forked && weir__durable_count_on(store, url) == 0)
+                store->engine = kind->open(where, store);
         if (!store->engine) {
                 int failed = is_forked ? ECHILD : errno;
 
@@ -192,23 +194,4 @@ weir_durable_close(weir_durable *store)
         if (renewal)
                 weir_timer_cancel_id(renewal);
         weir__durable_unref(store);
-}
-
-int
-weir_durable_stats(const weir_durable *of_store, struct weir_durable_stats *stats)
-{
-        weir_durable *store = (weir_durable *)of_store; /* its lock is taken */
-
-        if (!stats || stats->size != sizeof *stats)
-                return -EINVAL;
-        if (!store)
-                return -ENOMEM;
-        if (weir_waitgroup_wait(store->group, 0) == -ECHILD)
-                return -ECHILD;
-        pthread_mutex_lock(&store->lock);
-        *stats = store->stats;
-        stats->running = store->running;
-        pthread_mutex_unlock(&store->lock);
-        stats->size = sizeof *stats;
-        return 0;
 }

@@ -6,7 +6,8 @@
  *   node.c        looks for due timers, and the alarm for the next look
  *   delivery.c    handlers, and their ends
  *   lease.c       the deliveries that run, and the renewals of their leases
- *   store.c       open, close, figures
+ *   store.c       open and close
+ *   figures.c     what stores count, also as text
  *   page.c        the page of a store, for a browser
  *   batch.c       for engines: operations that gather, and are carried out together */
 #ifndef WEIR_DURABLE_STORE_H
@@ -17,6 +18,7 @@
 #include <weir/timer.h>
 #include <weir/waitgroup.h>
 
+#include "database/figures.h"
 #include "durable/engine/engine.h"
 
 struct weir__durable_topic {
@@ -34,6 +36,7 @@ struct weir_durable {
         struct weir__durable_engine *engine;
         weir_waitgroup *group; /* operations, looks and deliveries that have not ended */
         char node[128];
+        char *name; /* the URL without its secrets */
 
         _Atomic unsigned references;
 
@@ -61,6 +64,8 @@ struct weir_durable {
 
         /* Guarded by `lock`: figures, but for `running`. */
         struct weir_durable_stats stats;
+
+        struct weir__figured figured; /* among those of all stores */
 };
 
 /* -- op.c -- */
@@ -99,6 +104,12 @@ struct weir__durable_due {
 
 /* Result: 0, or an error of weir_ticker_next. */
 int weir__durable_decide(const struct weir_durable_info *info, weir_nsec now, weir_nsec limit, struct weir__durable_due *due);
+
+/* -- figures.c -- */
+
+/* A store whose figures are written from now on, or not any more.  Result: 0 or -ENOMEM. */
+int weir__durable_count_on(weir_durable *store, const char *url);
+void weir__durable_count_off(weir_durable *store); /* also if it was not on */
 
 /* -- node.c -- */
 

@@ -23,7 +23,10 @@ declared = set()
 for header in glob.glob("include/weir/*.h"):
     declared |= set(re.findall(r"\bweir_\w+", open(header, encoding="utf-8").read()))
 for source in [file for room in ("server", "client", "database", "durable") for file in glob.glob(room + "/**/*.c", recursive=True)]:
-    declared |= set(re.findall(r'"(weir_\w+)', open(source, encoding="utf-8").read()))
+    text = open(source, encoding="utf-8").read()
+    declared |= set(re.findall(r'"(weir_\w+)', text))
+    for library in re.findall(r'\.library = "(\w+)"', text): # of database/figures.h
+        declared |= {f"weir_{library}_{figure}" for figure in re.findall(r'\{"(\w+)", "', text)}
 for page in sys.argv[1:]:
     text = open(page, encoding="utf-8").read()
     for block in re.finditer(r"([^\n]*)\n```c\n(.*?)```", text, re.S):

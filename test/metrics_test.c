@@ -1,7 +1,6 @@
 /* test/metrics_test.c: the output of weir_metrics_write: its form, line by line, and its counts. */
 #include <errno.h>
 #include <fcntl.h>
-#include <math.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,7 +17,7 @@
 #include "net/upstream/upstream.h"
 #include "server/base/serving.h"
 #include "test/http_client.h"
-#include "test/metrics_fixture.h"
+#include "test/metrics_form.h"
 #include "test/timer_fixture.h"
 #include "test/tls_peer.h"
 
@@ -41,213 +40,13 @@ __wrap_calloc(size_t count, size_t size)
         return __real_calloc(count, size);
 }
 
-/* -- a strict reader of the format -- */
-
-enum type { NONE, COUNTER, GAUGE, HISTOGRAM };
-
-struct reader {
-        const char *at;
-        char family[128], help[128];
-        enum type type;
-        char families[64][128];
-        unsigned family_count;
-        char samples[1024][256];
-        unsigned sample_count;
-        double last_bound, last_bucket, infinite, sum, count; /* of a histogram */
-        unsigned lines;
-};
-
-static bool
-take(struct reader *reader, const char *word)
-{
-        size_t length = strlen(word);
-
-        if (strncmp(reader->at, word, length) != 0)
-                return false;
-        reader->at += length;
-        return true;
-}
-
-static bool
-take_name(struct reader *reader, char out[128])
-{
-        size_t length = strspn(reader->at, "abcdefghijklmnopqrstuvwxyz_0123456789");
-
-        if (length == 0 || length >= 128 || (*reader->at >= '0' && *reader->at <= '9'))
-                return false;
-        memcpy(out, reader->at, length);
-        out[length] = '\0';
-        reader->at += length;
-        return true;
-}
-
-/* In quotation marks. */
-static bool
-take_value(struct reader *reader, char out[128])
-{
-        size_t size = 0;
-
-        if (!take(reader, "\""))
-                return false;
-        while (*reader->at != '"') {
-                char byte = *reader->at++;
-
-                if (byte == '\\')
-                        byte = *reader->at == 'n' ? '\n' : *reader->at == '\\' || *reader->at == '"' ? *reader->at : '\0';
-                else if (byte == '\n')
-                        return false;
-                reader->at += byte && reader->at[-1] == '\\';
-                if (!byte || size + 1 >= 128)
-                        return false;
-                out[size++] = byte;
-        }
-        out[size] = '\0';
-        return take(reader, "\"");
-}
-
-static bool
-take_labels(struct reader *reader, char bound[128])
-{
-        char name[128], label[128];
-
-        if (!take(reader, "{"))
-                return true;
-        do {
-                if (!take_name(reader, name) || !take(reader, "=") || !take_value(reader, label))
-                        return false;
-                if (strcmp(name, "le") == 0)
-                        strcpy(bound, label);
-        } while (take(reader, ","));
-        return take(reader, "}");
-}
-
-static bool
-take_help(struct reader *reader)
-{
-        if (!take_name(reader, reader->help) || !take(reader, " ") || *reader->at == '\n')
-                return false;
-        for (unsigned i = 0; i < reader->family_count; i++)
-                if (strcmp(reader->families[i], reader->help) == 0)
-                        return false; /* all of one name stand together */
-        strcpy(reader->families[reader->family_count++], reader->help);
-        reader->at += strcspn(reader->at, "\n");
-        return true;
-}
-
-static bool
-ends_in(const char *name, const char *end)
-{
-        size_t size = strlen(name), length = strlen(end);
-
-        return size > length && strcmp(name + size - length, end) == 0;
-}
-
-static bool
-end_family(struct reader *reader)
-{
-        return reader->type != HISTOGRAM ||
-               (reader->infinite >= 0 && reader->count == reader->infinite && reader->sum >= 0 && reader->last_bound == HUGE_VAL);
-}
-
-static bool
-take_type(struct reader *reader)
-{
-        if (!end_family(reader) || !take_name(reader, reader->family) || strcmp(reader->family, reader->help) != 0)
-                return false;
-        reader->type = take(reader, " counter")     ? COUNTER
-                       : take(reader, " gauge")     ? GAUGE
-                       : take(reader, " histogram") ? HISTOGRAM
-                                                    : NONE;
-        reader->last_bound = reader->last_bucket = reader->infinite = reader->sum = reader->count = -1;
-        return reader->type != NONE && (reader->type == COUNTER) == ends_in(reader->family, "_total");
-}
-
-static bool
-check_histogram(struct reader *reader, const char *name, const char *bound, double number)
-{
-        const char *part = name + strlen(reader->family);
-
-        if (strcmp(part, "_sum") == 0)
-                reader->sum = number;
-        else if (strcmp(part, "_count") == 0)
-                reader->count = number;
-        else {
-                double least = strtod(bound, NULL); /* +Inf, too */
-                bool grows = least > reader->last_bound && number >= reader->last_bucket;
-
-                reader->last_bound = least;
-                reader->last_bucket = number;
-                if (strcmp(bound, "+Inf") == 0)
-                        reader->infinite = number;
-                return strcmp(part, "_bucket") == 0 && *bound && grows;
-        }
-        return !*bound;
-}
-
-static bool
-take_sample(struct reader *reader)
-{
-        char name[128], bound[128] = "", *end;
-        const char *begin = reader->at;
-
-        if (!take_name(reader, name) || strncmp(name, reader->family, strlen(reader->family)) != 0 || !take_labels(reader, bound))
-                return false;
-        size_t size = (size_t)(reader->at - begin);
-        char *own = reader->samples[reader->sample_count];
-        if (size >= sizeof reader->samples[0])
-                return false;
-        memcpy(own, begin, size);
-        own[size] = '\0';
-        for (unsigned i = 0; i < reader->sample_count; i++)
-                if (strcmp(reader->samples[i], own) == 0)
-                        return false; /* none is there twice */
-        reader->sample_count++;
-        if (!take(reader, " ") || strspn(reader->at, "0123456789.") == 0)
-                return false;
-        double number = strtod(reader->at, &end);
-        reader->at = end;
-        return reader->type == HISTOGRAM ? check_histogram(reader, name, bound, number)
-                                         : reader->type != NONE && strcmp(name, reader->family) == 0;
-}
-
-static bool
-take_line(struct reader *reader)
-{
-        bool is_good = take(reader, "# HELP ")   ? take_help(reader)
-                       : take(reader, "# TYPE ") ? take_type(reader)
-                                                 : take_sample(reader);
-
-        reader->lines++;
-        return is_good && take(reader, "\n");
-}
-
-/* Of what the last look has seen. */
-static void
-check_form(void)
-{
-        static struct reader reader;
-
-        reader = (struct reader){.at = metrics_text};
-        while (*reader.at) {
-                const char *line = reader.at;
-
-                if (!take_line(&reader)) {
-                        fprintf(stderr, "not in the format: %.*s\n", (int)strcspn(line, "\n"), line);
-                        CU_FAIL("not in the format");
-                        return;
-                }
-        }
-        CU_ASSERT(end_family(&reader));
-        CU_ASSERT(reader.lines > 60);
-}
-
 /* -- the library -- */
 
 static void
 nothing_is_counted_of_what_does_not_run(void)
 {
         look();
-        check_form();
+        check_form(60);
         CU_ASSERT_EQUAL(seen("weir_pollers"), 0);
         CU_ASSERT_EQUAL(seen("weir_workers"), 0);
         CU_ASSERT_EQUAL(seen("weir_pending_timers"), 0);
@@ -262,7 +61,7 @@ threads_are_counted(void)
 {
         weir_test_begin_real(3);
         look();
-        check_form();
+        check_form(60);
         CU_ASSERT_EQUAL(seen("weir_pollers"), 3);
         CU_ASSERT_EQUAL(seen("weir_workers"), 3);
         CU_ASSERT_EQUAL(seen("weir_spare_workers"), 0);
@@ -327,7 +126,7 @@ lateness_is_counted_in_buckets_and_never_anew(void)
         weir_test_pass(WEIR_SEC(2));
         CU_ASSERT_EQUAL(weir_lateness_reset(WEIR_ALL_POLLERS, NULL), 0);
         look();
-        check_form();
+        check_form(60);
         CU_ASSERT_EQUAL(seen("weir_timer_lateness_seconds_bucket{le=\"1e-06\"}") - none, 1);
         CU_ASSERT_EQUAL(seen("weir_timer_lateness_seconds_bucket{le=\"0.025\"}") - within, 1);
         CU_ASSERT_EQUAL(seen("weir_timer_lateness_seconds_bucket{le=\"0.05\"}") - beyond, 4);
@@ -452,7 +251,7 @@ end(void)
         http_reply_done(&at.reply);
         CU_ASSERT_EQUAL(weir_http_server_stop(at.server, WEIR_SEC(30)), 0);
         look();
-        check_form();
+        check_form(60);
         CU_ASSERT_PTR_NULL(strstr(metrics_text, "server="));
         weir_http_server_free(at.server);
         weir_test_end();
@@ -477,7 +276,7 @@ each_status_has_a_count(void)
         for (int i = 0; i < 5; i++) {
                 CU_ASSERT_EQUAL(status_count(codes[i]), i + 1);
         }
-        check_form();
+        check_form(60);
         end();
 }
 
@@ -603,7 +402,7 @@ servers_of_streams_are_listed_beside(void)
         snprintf(name, sizeof name, "weir_stream_connections{server=\"127.0.0.1:%d\"}", weir_stream_server_port(streams));
         CU_ASSERT_EQUAL(value(name), 0);
         CU_ASSERT(seen(sample("weir_http_connections", "")) >= 0);
-        check_form();
+        check_form(60);
         weir_stream_server_free(streams);
         CU_ASSERT_EQUAL(value(name), -1);
         end();
@@ -635,7 +434,7 @@ members_of_upstreams_are_listed(void)
         CU_ASSERT_EQUAL(seen(MEMBER("state", "10.0.0.1:80")), 1);
         CU_ASSERT_EQUAL(seen(MEMBER("state", "10.0.0.2:80")), 0);
         CU_ASSERT_EQUAL(seen(MEMBER("state", "unix:/\\\"\\n")), 3);
-        check_form();
+        check_form(60);
         weir__upstream_report(upstream, &picked[5], WEIR__OUTCOME_SUCCESS, 1);
         weir_upstream_unref(upstream);
         weir_upstream_unref(other);
@@ -723,7 +522,7 @@ names_of_servers_are_escaped(void)
         snprintf(expected, sizeof expected, "weir_http_connections{server=\"unix:@weir\\\\%d\\\"?\"}", (int)getpid());
         weir_http_server *server = serve_at(address);
         CU_ASSERT_EQUAL(value(expected), 0);
-        check_form();
+        check_form(60);
         weir_http_server_free(server);
         weir_test_end();
 }
@@ -748,7 +547,7 @@ servers_at_one_address_are_told_apart(void)
         }
         snprintf(at.name, sizeof at.name, "unix:@%s", name.sun_path + 1);
         CU_ASSERT_EQUAL(value(sample("weir_http_connections", "")), 0);
-        check_form();
+        check_form(60);
         strcat(at.name, "#2");
         CU_ASSERT_EQUAL(seen(sample("weir_http_connections", "")), 0);
         weir_http_server_free(servers[1]);
@@ -759,14 +558,14 @@ servers_at_one_address_are_told_apart(void)
         servers[1] = serve_at(address);
         at.name[strlen(at.name) - 1] = '2';
         CU_ASSERT_EQUAL(value(sample("weir_http_connections", "")), 0);
-        check_form();
+        check_form(60);
         weir_http_server_free(servers[0]);
         for (int i = 0; i < 4; i += 3) { /* the first one anew, and a fourth */
                 snprintf(address, sizeof address, "fd:%d", dup(fd));
                 servers[i] = serve_at(address);
         }
         look();
-        check_form();
+        check_form(60);
         at.name[strlen(at.name) - 1] = '4';
         CU_ASSERT_EQUAL(seen(sample("weir_http_connections", "")), 0);
         for (int i = 0; i < 4; i++) {
@@ -944,6 +743,123 @@ a_forked_child_is_refused(void)
         weir_test_end();
 }
 
+/* -- parts of others -- */
+
+static int
+write_tea(int fd)
+{
+        static const char text[] = "# HELP tea_total Cups.\n# TYPE tea_total counter\ntea_total 3\n";
+
+        return write(fd, text, sizeof text - 1) == sizeof text - 1 ? 0 : -errno;
+}
+
+static int
+write_much(int fd)
+{
+        int size = dprintf(fd, "# HELP much Numbers.\n# TYPE much gauge\n");
+
+        for (int i = 0; i < 500 && size > 0; i++)
+                size = dprintf(fd, "much{number=\"%d\"} %d\n", i, i);
+        return size > 0 ? 0 : -errno;
+}
+
+static int
+write_half(int fd)
+{
+        return write(fd, "half of a li", 12) == 12 ? -EIO : -errno;
+}
+
+static int
+write_nothing(int fd)
+{
+        (void)fd;
+        return -ECHILD;
+}
+
+static void
+note_message(enum weir_log_level level, const char *message, void *count)
+{
+        (void)level;
+        *(int *)count += strstr(message, "a part that was added is left out") != NULL;
+}
+
+static void
+what_was_added_is_written_once_and_whole(void)
+{
+        int messages = 0;
+
+        weir_test_begin_real(1);
+        CU_ASSERT_EQUAL(weir_metrics_add(NULL), -EINVAL);
+        CU_ASSERT_EQUAL(value("tea_total"), -1);
+        CU_ASSERT_EQUAL(weir_metrics_add(write_tea), 0);
+        CU_ASSERT_EQUAL(weir_metrics_add(write_half), 0);
+        CU_ASSERT_EQUAL(weir_metrics_add(write_nothing), 0);
+        CU_ASSERT_EQUAL(weir_metrics_add(write_much), 0);
+        CU_ASSERT_EQUAL(weir_metrics_add(write_tea), 0);
+        weir_log_set(note_message, &messages);
+        look();
+        weir_log_set(NULL, NULL);
+        CU_ASSERT_EQUAL(messages, 1);
+        check_form(560);
+        CU_ASSERT_EQUAL(seen("tea_total"), 3);
+        CU_ASSERT_EQUAL(seen("much{number=\"499\"}"), 499);
+        CU_ASSERT_EQUAL(seen("weir_pollers"), 1);
+        CU_ASSERT_PTR_NULL(strstr(metrics_text, "half"));
+        weir_test_end();
+}
+
+static void
+what_was_added_is_on_the_page(void)
+{
+        weir_test_begin_real(1);
+        weir_http_server *server = http_server(NULL, weir_http_debug, NULL);
+        http_open(&at.client, weir_http_server_port(server));
+        CU_ASSERT(http_ask(&at.client, "GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n", &at.reply));
+        CU_ASSERT_EQUAL(at.reply.status, 200);
+        CU_ASSERT_PTR_NOT_NULL(strstr(at.reply.body, "\ntea_total 3\n"));
+        http_close(&at.client);
+        http_reply_done(&at.reply);
+        weir_http_server_free(server);
+        weir_test_end();
+}
+
+#define PART(number)                           \
+        static int write_part_##number(int fd) \
+        {                                      \
+                (void)fd;                      \
+                return 0;                      \
+        }
+
+PART(0)
+PART(1)
+PART(2)
+PART(3)
+PART(4)
+PART(5)
+PART(6)
+PART(7)
+PART(8)
+PART(9)
+PART(10)
+PART(11)
+PART(12)
+
+/* The last one of this file: what was added stays. */
+static void
+there_is_room_for_so_many(void)
+{
+        static weir_metrics_fn *const more[] = {write_part_0, write_part_1, write_part_2,  write_part_3,
+                                                write_part_4, write_part_5, write_part_6,  write_part_7,
+                                                write_part_8, write_part_9, write_part_10, write_part_11};
+
+        for (unsigned i = 0; i < WEIR_METRICS_MOST - 4; i++)
+                CU_ASSERT_EQUAL(weir_metrics_add(more[i]), 0);
+        CU_ASSERT_EQUAL(weir_metrics_add(write_part_12), -ENOBUFS);
+        CU_ASSERT_EQUAL(weir_metrics_add(write_tea), 0);
+        look();
+        check_form(560);
+}
+
 static const struct weir_test tests[] = {
         WEIR_TEST(nothing_is_counted_of_what_does_not_run),
         WEIR_TEST(threads_are_counted),
@@ -967,6 +883,9 @@ static const struct weir_test tests[] = {
         WEIR_TEST(an_error_of_the_descriptor_is_reported),
         WEIR_TEST(a_child_of_a_process_that_writes_metrics_may_write_them_too),
         WEIR_TEST(a_forked_child_is_refused),
+        WEIR_TEST(what_was_added_is_written_once_and_whole),
+        WEIR_TEST(what_was_added_is_on_the_page),
+        WEIR_TEST(there_is_room_for_so_many),
 };
 
 int

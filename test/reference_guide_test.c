@@ -640,11 +640,20 @@ a_dump_goes_to_a_file(void)
 
 /* -- weir/metrics.h -- */
 
+static int
+write_cups(int fd)
+{
+        static const char *const text = "# HELP cups_total Cups of tea.\n# TYPE cups_total counter\ncups_total 3\n";
+
+        return dprintf(fd, "%s", text) > 0 ? 0 : -errno;
+}
+
 static void
 metrics_go_to_a_file(void)
 {
         FILE *file = tmpfile();
 
+        CU_ASSERT(weir_metrics_add(write_cups) == 0);
         CU_ASSERT(weir_metrics_write(fileno(file)) == 0);
         fclose(file);
 }

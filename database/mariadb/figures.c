@@ -1,4 +1,4 @@
-/* database/mariadb/figures.c: what pools count.
+/* database/mariadb/figures.c: what pools count, also as text.
  *
  * Threads: any.
  * Locks:   the pool's. */
@@ -37,8 +37,38 @@ weir_mariadb_stats(const weir_mariadb *where, struct weir_mariadb_stats *stats)
         return 0;
 }
 
+/* -- as text -- */
+
+static const struct weir__figure list[] = {
+        WEIR__SQL_FIGURES(struct weir_mariadb_stats),
+        {"lost_total", "Connections that broke, or were cut by a cancel.", WEIR__FIGURE_COUNT,
+         offsetof(struct weir_mariadb_stats, lost)},
+        {"killed_total", "Statements that the server was told to end.", WEIR__FIGURE_COUNT,
+         offsetof(struct weir_mariadb_stats, killed)},
+        {"prepared_total", "Statements that were prepared.", WEIR__FIGURE_COUNT, offsetof(struct weir_mariadb_stats, prepared)},
+        {"reused_total", "Queries that found theirs prepared.", WEIR__FIGURE_COUNT, offsetof(struct weir_mariadb_stats, reused)},
+};
+
+_Static_assert(sizeof(struct weir_mariadb_stats) <= WEIR__FIGURES_SIZE, "there is room for it");
+
+static void
+fill(const struct weir__figured *thing, void *stats)
+{
+        const char *pool = (const char *)thing - offsetof(struct weir__sql_pool, figured);
+
+        *(struct weir_mariadb_stats *)stats = (struct weir_mariadb_stats)WEIR_MARIADB_STATS_DEFAULT;
+        weir_mariadb_stats((const weir_mariadb *)pool, stats);
+}
+
+struct weir__figures weir__mariadb_figures = {.library = "mariadb",
+                                              .label = "pool",
+                                              .list = list,
+                                              .count = sizeof list / sizeof *list,
+                                              .fill = fill,
+                                              .lock = PTHREAD_MUTEX_INITIALIZER};
+
 int
 weir_mariadb_metrics_write(int fd)
 {
-        return weir__sql_metrics_write(&weir__mariadb_kind, fd);
+        return weir__figures_write(&weir__mariadb_figures, fd);
 }

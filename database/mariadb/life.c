@@ -13,6 +13,8 @@
 
 #define DEFAULT_CONNECTIONS 10
 #define DEFAULT_STATEMENTS  256
+#define DEFAULT_ROWS        1000000
+#define DEFAULT_BYTES       ((size_t)64 << 20)
 
 /* -- configs -- */
 
@@ -89,27 +91,15 @@ end_pool(struct weir__sql_pool *pool)
         weir__sql_unref_memory(pool);
 }
 
-static const struct weir__sql_figure figures[] = {
-        {"killed_total", "Statements that the server was told to end.", offsetof(struct weir_mariadb, killed)},
-        {"prepared_total", "Statements that were prepared.", offsetof(struct weir_mariadb, prepared)},
-        {"reused_total", "Queries that found theirs prepared.", offsetof(struct weir_mariadb, reused)},
-};
-
-static struct weir__sql_all all = {.lock = PTHREAD_MUTEX_INITIALIZER};
-
 static void
 on_fork(void)
 {
-        weir__sql_forked(&all);
+        weir__figures_forked(&weir__mariadb_figures);
 }
 
-const struct weir__sql_kind weir__mariadb_kind = {.name = "mariadb",
-                                                  .begin = "START TRANSACTION",
-                                                  .broken = "Connections that broke, or were cut by a cancel.",
+const struct weir__sql_kind weir__mariadb_kind = {.begin = "START TRANSACTION",
                                                   .size = sizeof(struct weir_mariadb),
-                                                  .all = &all,
-                                                  .figures = figures,
-                                                  .figure_count = sizeof figures / sizeof *figures,
+                                                  .figures = &weir__mariadb_figures,
                                                   .end = end_pool,
                                                   .free = free_pool,
                                                   .look = weir__mariadb_look,

@@ -101,6 +101,7 @@ enum weir__mariadb_kind {
 };
 
 extern const struct weir__sql_kind weir__mariadb_kind;
+extern struct weir__figures weir__mariadb_figures;
 
 enum weir__mariadb_type { WEIR__MARIADB_NONE = 0, WEIR__MARIADB_INT, WEIR__MARIADB_TEXT, WEIR__MARIADB_BINARY };
 

@@ -1,4 +1,4 @@
-/* database/pq/figures.c: what pools count.
+/* database/pq/figures.c: what pools count, also as text.
  *
  * Threads: any.
  * Locks:   the pool's. */
@@ -34,8 +34,33 @@ weir_pq_stats(const weir_pq *where, struct weir_pq_stats *stats)
         return 0;
 }
 
+/* -- as text -- */
+
+static const struct weir__figure list[] = {
+        WEIR__SQL_FIGURES(struct weir_pq_stats),
+        {"lost_total", "Connections that broke.", WEIR__FIGURE_COUNT, offsetof(struct weir_pq_stats, lost)},
+};
+
+_Static_assert(sizeof(struct weir_pq_stats) <= WEIR__FIGURES_SIZE, "there is room for it");
+
+static void
+fill(const struct weir__figured *thing, void *stats)
+{
+        const char *pool = (const char *)thing - offsetof(struct weir__sql_pool, figured);
+
+        *(struct weir_pq_stats *)stats = (struct weir_pq_stats)WEIR_PQ_STATS_DEFAULT;
+        weir_pq_stats((const weir_pq *)pool, stats);
+}
+
+struct weir__figures weir__pq_figures = {.library = "pq",
+                                         .label = "pool",
+                                         .list = list,
+                                         .count = sizeof list / sizeof *list,
+                                         .fill = fill,
+                                         .lock = PTHREAD_MUTEX_INITIALIZER};
+
 int
 weir_pq_metrics_write(int fd)
 {
-        return weir__sql_metrics_write(&weir__pq_kind, fd);
+        return weir__figures_write(&weir__pq_figures, fd);
 }

@@ -121,19 +121,15 @@ end_pool(struct weir__sql_pool *pool)
         weir__sql_unref_memory(pool);
 }
 
-static struct weir__sql_all all = {.lock = PTHREAD_MUTEX_INITIALIZER};
-
 static void
 on_fork(void)
 {
-        weir__sql_forked(&all);
+        weir__figures_forked(&weir__pq_figures);
 }
 
-const struct weir__sql_kind weir__pq_kind = {.name = "pq",
-                                             .begin = "BEGIN",
-                                             .broken = "Connections that broke.",
+const struct weir__sql_kind weir__pq_kind = {.begin = "BEGIN",
                                              .size = sizeof(struct weir_pq),
-                                             .all = &all,
+                                             .figures = &weir__pq_figures,
                                              .end = end_pool,
                                              .free = free_pool,
                                              .look = weir__pq_look,

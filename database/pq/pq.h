@@ -46,6 +46,7 @@ enum weir__pq_kind {
 };
 
 extern const struct weir__sql_kind weir__pq_kind;
+extern struct weir__figures weir__pq_figures;
 
 enum weir__pq_stage { WEIR__PQ_EXECUTE = 0, WEIR__PQ_PREPARE, WEIR__PQ_DEALLOCATE };
 

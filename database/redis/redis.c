@@ -1,4 +1,4 @@
-/* database/redis/redis.c: the life of a client, and what is read from replies. */
+/* database/redis/redis.c: the life of a client, its figures, and what is read from replies. */
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>
@@ -9,13 +9,29 @@
 
 /* -- a client -- */
 
+static struct weir__figures figures;
+
+static void
+on_fork(void)
+{
+        weir__figures_forked(&figures);
+}
+
+static void
+watch_forks(void)
+{
+        pthread_atfork(NULL, NULL, on_fork);
+}
+
 weir_redis *
 weir_redis_new(const char *address, const struct weir_redis_config *config)
 {
+        static pthread_once_t once = PTHREAD_ONCE_INIT;
         struct weir__redis_settings *settings = weir__redis_settings_new(address, config);
         struct weir__redis_topology *topology = settings ? weir__redis_topology_new(settings) : NULL;
         weir_redis *redis = topology ? calloc(1, sizeof *redis) : NULL;
 
+        pthread_once(&once, watch_forks);
         if (!settings)
                 return NULL;
         if (!redis) {
@@ -27,6 +43,10 @@ weir_redis_new(const char *address, const struct weir_redis_config *config)
         redis->pid = getpid();
         redis->settings = settings;
         redis->topology = topology;
+        weir__figures_add(&figures, &redis->figured,
+                          settings->name     ? settings->name
+                          : settings->master ? settings->master
+                                             : settings->targets[0]);
         return redis;
 }
 
@@ -43,9 +63,12 @@ weir_redis_unref(weir_redis *redis)
 {
         if (!redis || atomic_fetch_sub_explicit(&redis->references, 1, memory_order_acq_rel) != 1)
                 return;
+        weir__figures_remove(&figures, &redis->figured);
         weir__redis_topology_free(redis->topology);
         free(redis);
 }
+
+/* -- its figures -- */
 
 static void
 add(struct weir_redis_stats *stats, const weir_endpoint *endpoint)
@@ -86,6 +109,44 @@ weir_redis_stats(const weir_redis *redis, struct weir_redis_stats *stats)
         }
         pthread_mutex_unlock(&topology->lock);
         return 0;
+}
+
+#define AT(field) offsetof(struct weir_redis_stats, field)
+
+static const struct weir__figure list[] = {
+        {"servers", "Servers that a client knows.", WEIR__FIGURE_UNSIGNED, AT(servers)},
+        {"connections", "Connections that are open, or being made.", WEIR__FIGURE_UNSIGNED, AT(connections)},
+        {"connecting", "Connections that are being made.", WEIR__FIGURE_UNSIGNED, AT(connecting)},
+        {"under_way", "Commands that wait for a connection or for their reply.", WEIR__FIGURE_UNSIGNED, AT(under_way)},
+        {"commands_total", "Commands, each time that they were sent or waited for that.", WEIR__FIGURE_COUNT, AT(commands)},
+        {"repeated_total", "How often a command was sent again.", WEIR__FIGURE_COUNT, AT(repeated)},
+        {"failed_total", "Commands that have failed.", WEIR__FIGURE_COUNT, AT(failed)},
+        {"cancelled_total", "Commands whose flow was over first.", WEIR__FIGURE_COUNT, AT(cancelled)},
+        {"connects_total", "Connections that were made.", WEIR__FIGURE_COUNT, AT(connects)},
+        {"refused_total", "Attempts that made no connection.", WEIR__FIGURE_COUNT, AT(refused)},
+        {"lost_total", "Connections that broke, or that the server has closed.", WEIR__FIGURE_COUNT, AT(lost)},
+};
+
+_Static_assert(sizeof(struct weir_redis_stats) <= WEIR__FIGURES_SIZE, "there is room for it");
+
+static void
+fill(const struct weir__figured *thing, void *stats)
+{
+        *(struct weir_redis_stats *)stats = (struct weir_redis_stats)WEIR_REDIS_STATS_DEFAULT;
+        weir_redis_stats((const weir_redis *)((const char *)thing - offsetof(weir_redis, figured)), stats);
+}
+
+static struct weir__figures figures = {.library = "redis",
+                                       .label = "client",
+                                       .list = list,
+                                       .count = sizeof list / sizeof *list,
+                                       .fill = fill,
+                                       .lock = PTHREAD_MUTEX_INITIALIZER};
+
+int
+weir_redis_metrics_write(int fd)
+{
+        return weir__figures_write(&figures, fd);
 }
 
 /* -- replies -- */

@@ -15,6 +15,7 @@
 #include <weir/protocol.h>
 #include <weir/redis.h>
 
+#include "database/figures.h"
 #include "database/redis/reply.h"
 
 #define WEIR__REDIS_TEXT 256 /* of a problem, with its NUL */
@@ -179,6 +180,7 @@ struct weir_redis {
         _Atomic uint64_t repeated, failed, cancelled; /* as struct weir_redis_stats; relaxed */
         struct weir__redis_settings *settings;        /* the topology's */
         struct weir__redis_topology *topology;
+        struct weir__figured figured; /* among those of all clients */
 };
 
 /* A command: `own` of its promise. */

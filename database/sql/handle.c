@@ -28,8 +28,10 @@ weir__sql_pool_init(struct weir__sql_pool *pool, const struct weir__sql_kind *ki
         atomic_init(&pool->references, 1);
         pthread_mutex_init(&pool->lock, NULL);
         pool->name = strdup(name);
-        weir__sql_enlist(pool);
-        return pool->name ? 0 : -ENOMEM;
+        if (!pool->name)
+                return -ENOMEM;
+        weir__figures_add(kind->figures, &pool->figured, pool->name);
+        return 0;
 }
 
 void
@@ -43,7 +45,7 @@ weir__sql_unref_memory(struct weir__sql_pool *pool)
 {
         if (atomic_fetch_sub_explicit(&pool->references, 1, memory_order_acq_rel) != 1)
                 return;
-        weir__sql_delist(pool);
+        weir__figures_remove(pool->kind->figures, &pool->figured);
         pool->kind->free(pool);
         free(pool->name);
         pthread_mutex_destroy(&pool->lock);

@@ -5,7 +5,6 @@
  *     promise.c    queries as tasks
  *     flow.c       transactions as flows
  *     timer.c      the timer of a pool
- *     metrics.c    counters as text
  *
  * Which connection gets which query, and how, is each library's own.
  *
@@ -28,6 +27,8 @@
 #include <weir/channel.h>
 #include <weir/promise.h>
 #include <weir/timer.h>
+
+#include "database/figures.h"
 
 struct weir__sql_pool;
 struct weir__sql_query;
@@ -52,28 +53,11 @@ void weir__sql_after(struct weir__sql_after *after);
 
 /* -- what a library gives -- */
 
-/* A counter of its own. */
-struct weir__sql_figure {
-        const char *name, *help;
-        size_t at; /* of a uint64_t in the library's pool */
-};
-
-/* All pools of a library. */
-struct weir__sql_all {
-        pthread_mutex_t lock; /* above those of pools */
-        struct weir__sql_pool *newest;
-        bool is_child; /* of fork */
-};
-
 /* What a library gives.  No lock is held in its functions, unless they say so. */
 struct weir__sql_kind {
-        const char *name;   /* of the library, which its figures begin with: "pq" */
-        const char *begin;  /* the first statement of a transaction */
-        const char *broken; /* the help of `lost_total` */
-        size_t size;        /* of its pool */
-        struct weir__sql_all *all;
-        const struct weir__sql_figure *figures;
-        size_t figure_count;
+        const char *begin; /* the first statement of a transaction */
+        size_t size;       /* of its pool */
+        struct weir__figures *figures; /* of all its pools */
 
         /* The last user of a pool is gone: closes it, and drops the reference of the users. */
         void (*end)(struct weir__sql_pool *pool);
@@ -203,7 +187,7 @@ struct weir__sql_pool {
         enum weir__sql_commit commit;
         char *problem; /* of the first of its queries that has failed */
 
-        struct weir__sql_pool *older, *newer; /* of all pools; guarded by the lock of those */
+        struct weir__figured figured; /* among those of all pools */
 
         /* For dumps, which take no lock. */
         _Atomic unsigned busy_now, waiting_now;
@@ -290,17 +274,20 @@ struct weir__sql_query *weir__sql_find_late(const struct weir__sql_list *list, w
 /* With which status one ends that is too late. */
 int weir__sql_late_status(const struct weir__sql_query *query);
 
-/* -- figures -- */
+/* -- figures: those that all pools have, in the library's struct of stats -- */
 
-/* Adds a pool to those whose figures are written, or removes it. */
-void weir__sql_enlist(struct weir__sql_pool *pool);
-void weir__sql_delist(struct weir__sql_pool *pool);
-
-/* In a child of fork: it has none of its parent's pools, and may have the lock of a thread that it has not. */
-void weir__sql_forked(struct weir__sql_all *all);
-
-/* 0; what write(2) reports; -ENOMEM; -ECHILD in a child of fork without a pool. */
-int weir__sql_metrics_write(const struct weir__sql_kind *kind, int fd);
+#define WEIR__SQL_FIGURES(stats)                                                                                                 \
+        {"connections", "Connections that are open, or being made.", WEIR__FIGURE_UNSIGNED, offsetof(stats, connections)},       \
+        {"connecting", "Connections that are being made.", WEIR__FIGURE_UNSIGNED, offsetof(stats, connecting)},                  \
+        {"idle", "Connections that are idle.", WEIR__FIGURE_UNSIGNED, offsetof(stats, idle)},                                    \
+        {"busy", "Connections that are in use.", WEIR__FIGURE_UNSIGNED, offsetof(stats, busy)},                                  \
+        {"waiting", "Queries and transactions that wait for a connection.", WEIR__FIGURE_UNSIGNED, offsetof(stats, waiting)},    \
+        {"queries_total", "Queries that were sent.", WEIR__FIGURE_COUNT, offsetof(stats, queries)},                              \
+        {"failed_total", "Queries that have failed.", WEIR__FIGURE_COUNT, offsetof(stats, failed)},                              \
+        {"cancelled_total", "Queries whose flow was over first.", WEIR__FIGURE_COUNT, offsetof(stats, cancelled)},               \
+        {"connects_total", "Connections that were made.", WEIR__FIGURE_COUNT, offsetof(stats, connects)},                        \
+        {"refused_total", "Attempts that made no connection.", WEIR__FIGURE_COUNT, offsetof(stats, refused)},                    \
+        {"waited_seconds_total", "Time that queries waited for connections.", WEIR__FIGURE_TIME, offsetof(stats, waited)}
 
 /* -- transactions -- */
 

@@ -72,6 +72,7 @@ static void
 on_fork(void)
 {
         atomic_store(&is_forked, true);
+        weir__figures_forked(&weir__sqlite_figures);
 }
 
 static void
@@ -440,7 +441,7 @@ weir_sqlite_unref(weir_sqlite *db)
                 return;
         if (weir__sqlite_is_forked())
                 return; /* the connections are the parent's */
-        weir__sqlite_delist(db);
+        weir__figures_remove(&weir__sqlite_figures, &db->figured);
         bool is_idle = !db->writer && !db->free_readers;
         if (is_idle || weir_task_start(weir_go_new(NULL, destroy, destroy_over, db)))
                 destroy(db);
@@ -501,6 +502,6 @@ weir_sqlite_new(const char *path, const struct weir_sqlite_config *config)
                 errno = -failed;
                 return NULL;
         }
-        weir__sqlite_enlist(db);
+        weir__figures_add(&weir__sqlite_figures, &db->figured, db->config.name);
         return db;
 }

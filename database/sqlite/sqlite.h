@@ -25,6 +25,8 @@
 #include <weir/sqlite.h>
 #include <weir/timer.h>
 
+#include "database/figures.h"
+
 /* -- results -- */
 
 struct weir__sqlite_value {
@@ -232,7 +234,7 @@ struct weir_sqlite {
         weir_sqlite_connection *free_readers;
         weir_sqlite_connection *writer; /* written under `opening` as well */
 
-        weir_sqlite *next, *previous; /* of all databases; guarded by a lock of figures.c */
+        struct weir__figured figured; /* among those of all databases */
 
         _Atomic unsigned connections, busy;
         _Atomic uint64_t done_writes, done_reads, failed, cancelled, commits, rollbacks, prepared, reused, rows;
@@ -265,9 +267,7 @@ void weir__sqlite_read_some(weir_sqlite *db);
 /* The connection that writes, which is opened if it is not there.  NULL: *status says why, and `request` has the text. */
 weir_sqlite_connection *weir__sqlite_writer(weir_sqlite *db, struct weir__sqlite_request *request, int *status);
 
-/* The database is listed among all of them. */
-void weir__sqlite_enlist(weir_sqlite *db);
-void weir__sqlite_delist(weir_sqlite *db);
+extern struct weir__figures weir__sqlite_figures;
 
 /* On the system's clock, whatever weir's is. */
 weir_nsec weir__sqlite_now(void);

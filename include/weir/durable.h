@@ -345,6 +345,20 @@ struct weir_durable_stats {
  * Threads: any, also inside a callback.  The numbers are of one instant. */
 WEIR_API int weir_durable_stats(const weir_durable *store, struct weir_durable_stats *stats);
 
+/* Writes the figures of all stores that this process has opened to a descriptor, in the text format of
+ * weir_metrics_write.  Names begin with weir_durable_, and the label `store` has the URL without user, password
+ * and query, with "#2" and so on behind it when several stores have the same one.
+ *
+ *     weir_metrics_add(weir_durable_metrics_write);
+ *
+ * puts them into the text of weir_metrics_write, and on the page of weir_http_debug.  How many timers the engine
+ * has is not among them: weir_durable_count_new asks it.
+ *
+ * Result:  0; what write(2) reports, when some of the text may have been written; -ENOMEM; -ECHILD in a forked
+ *          child that has opened no store: those of its parent are not its own.
+ * Threads: any, also inside a callback, where a blocking descriptor delays its neighbours. */
+WEIR_API int weir_durable_metrics_write(int fd);
+
 /* -- a page -- */
 
 /* Answers a request with a page for people: the figures of this node, how many timers there are in

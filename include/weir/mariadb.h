@@ -45,8 +45,8 @@ enum weir_mariadb_tls {
         WEIR_MARIADB_TLS_VERIFIED, /* it is encrypted, and the peer's certificate is trusted and for the host's name */
 };
 
-/* How a pool works.  Start from WEIR_MARIADB_CONFIG_DEFAULT; 0 in a field means its default; WEIR_FOREVER means
- * no limit.  Texts are copied. */
+/* How a pool works.  Start from WEIR_MARIADB_CONFIG_DEFAULT; 0 in a field means its default; WEIR_FOREVER and
+ * SIZE_MAX mean no limit.  Texts are copied. */
 struct weir_mariadb_config {
         size_t size;               /* of this struct; set by WEIR_MARIADB_CONFIG_DEFAULT */
         const char *name;          /* of the pool, for people: in dumps, messages and metrics; default: the database's */
@@ -150,6 +150,10 @@ WEIR_API int weir_mariadb_stats(const weir_mariadb *pool, struct weir_mariadb_st
 /* Writes the figures of all pools to a descriptor, in the text format of weir_metrics_write.  Names begin with
  * weir_mariadb_, and the label `pool` has the name, with "#2" and so on behind it when several pools have the same
  * one.
+ *
+ *     weir_metrics_add(weir_mariadb_metrics_write);
+ *
+ * puts them into the text of weir_metrics_write, and on the page of weir_http_debug.
  *
  * Result:  0; what write(2) reports, when some of the text may have been written; -ENOMEM; -ECHILD in a forked
  *          child that has made no pool: those of its parent are not its own.

@@ -7,7 +7,7 @@
 WEIR_BEGIN
 
 /* Writes everything that the library counts to a descriptor, in the text format 0.0.4 of
- * Prometheus.  weir/http_debug.h serves the same text.
+ * Prometheus, and behind it what weir_metrics_add has added.  weir/http_debug.h serves the same text.
  *
  * - Names begin with weir_.  Times are in seconds, sizes in bytes.
  * - A value that ends in _total only grows.  It counts from the beginning of the process; a value
@@ -28,6 +28,26 @@ WEIR_BEGIN
  *          child.
  * Threads: any, also inside a callback, where a blocking descriptor delays its neighbours. */
 WEIR_API int weir_metrics_write(int fd);
+
+/* Writes figures to a descriptor, in the same format: whole lines, of names that nobody else writes.
+ * Result: 0, or a negative errno. */
+typedef int weir_metrics_fn(int fd);
+
+/* How many of them may be added. */
+#define WEIR_METRICS_MOST 16
+
+/* Has weir_metrics_write, and so the page of weir_http_debug, also write the figures of another library, or of
+ * the program, behind its own:
+ *
+ *     weir_metrics_add(weir_pq_metrics_write);
+ *     weir_metrics_add(weir_durable_metrics_write);
+ *
+ * The function is called each time, on the thread that writes, with a descriptor in memory, which never blocks.
+ * When it fails, what it has written is left out, and the log says so; -ECHILD stands for nothing to write.
+ *
+ * Result:  0, also for one that was added before; -EINVAL for NULL; -ENOBUFS: there are WEIR_METRICS_MOST.
+ * Threads: any.  It works before the runtime has started, and lasts until the process ends. */
+WEIR_API int weir_metrics_add(weir_metrics_fn *write);
 
 WEIR_END
 

@@ -54,7 +54,7 @@ struct weir_pq_config {
 
 /* The initializer of a config. */
 #ifdef __cplusplus
-#define WEIR_PQ_CONFIG_DEFAULT {sizeof(struct weir_pq_config), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}
+#define WEIR_PQ_CONFIG_DEFAULT {sizeof(struct weir_pq_config), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}
 #else
 #define WEIR_PQ_CONFIG_DEFAULT {.size = sizeof(struct weir_pq_config)}
 #endif
@@ -119,6 +119,10 @@ WEIR_API int weir_pq_stats(const weir_pq *pool, struct weir_pq_stats *stats);
 /* Writes the figures of all pools to a descriptor, in the text format of weir_metrics_write.  Names begin with
  * weir_pq_, and the label `pool` has the name, with "#2" and so on behind it when several pools have the same one.
  * The connection of the listeners is not counted.
+ *
+ *     weir_metrics_add(weir_pq_metrics_write);
+ *
+ * puts them into the text of weir_metrics_write, and on the page of weir_http_debug.
  *
  * Result:  0; what write(2) reports, when some of the text may have been written; -ENOMEM; -ECHILD in a forked
  *          child that has made no pool: those of its parent are not its own.

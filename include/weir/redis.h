@@ -176,6 +176,19 @@ struct weir_redis_stats {
  * Threads: any, also inside a callback.  Each number is of an instant of its own. */
 WEIR_API int weir_redis_stats(const weir_redis *redis, struct weir_redis_stats *stats);
 
+/* Writes the figures of all clients to a descriptor, in the text format of weir_metrics_write.  Names begin with
+ * weir_redis_, and the label `client` has the `name` of the config; without one that of the master which
+ * sentinels watch, or the first address.  It has "#2" and so on behind it when several clients have the same one.
+ *
+ *     weir_metrics_add(weir_redis_metrics_write);
+ *
+ * puts them into the text of weir_metrics_write, and on the page of weir_http_debug.
+ *
+ * Result:  0; what write(2) reports, when some of the text may have been written; -ENOMEM; -ECHILD in a forked
+ *          child that has made no client: those of its parent are not its own.
+ * Threads: any, also inside a callback, where a blocking descriptor delays its neighbours. */
+WEIR_API int weir_redis_metrics_write(int fd);
+
 /* -- commands -- */
 
 /* Makes a task that sends a command and gets its reply.  The arguments are `count` texts of those sizes; NULL

@@ -364,6 +364,10 @@ WEIR_API int weir_sqlite_stats(const weir_sqlite *db, struct weir_sqlite_stats *
  * weir_metrics_write.  Names begin with weir_sqlite_, and the label `database` has the name, with "#2" and
  * so on behind it when several databases have the same one.
  *
+ *     weir_metrics_add(weir_sqlite_metrics_write);
+ *
+ * puts them into the text of weir_metrics_write, and on the page of weir_http_debug.
+ *
  * Result:  0; what write(2) reports, when some of the text may have been written; -ENOMEM; -ECHILD in a forked
  *          child.
  * Threads: any, also inside a callback, where a blocking descriptor delays its neighbours. */

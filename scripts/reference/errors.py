@@ -101,6 +101,7 @@ def sources():
     """All of the library: the files by their paths, and the functions by their names."""
     rooms = list(ROOMS) + list(headers.addons(".").values())
     paths = [path for room in rooms for end in "ch" for path in sorted(glob.glob(f"{room}/**/*.{end}", recursive=True))]
+    paths += sorted(glob.glob("database/*.h"))
     macros, files, functions = macros_of(paths), {}, {}
     for path in paths:
         files[path] = Source(path, macros)

@@ -393,6 +393,7 @@ write_all(struct weir__sink *sink, const struct weir__serving_report *servers, s
         write_stream_totals(sink, streams, stream_count);
         write_upstreams(sink);
         weir__expose_parts(sink);
+        weir__metrics_write_added(sink);
 }
 
 int

@@ -670,6 +670,7 @@ main(void)
                 WEIR_TEST(a_statement_is_prepared_for_the_types_of_its_parameters),
                 WEIR_TEST(no_more_statements_are_kept_than_allowed),
                 WEIR_TEST(a_dump_says_what_queries_wait_for),
+                WEIR_TEST(figures_of_pools_are_among_all_others),
         };
 
         return server_main("pq_query", tests, sizeof tests / sizeof *tests);

@@ -1,6 +1,7 @@
 /* test/addon/redis_command_test.c: commands to a real server: replies, errors, accounts, databases, and what comes after a
  * cancel. */
 #include "test/addon/redis_fixture.h"
+#include "test/metrics_form.h"
 
 #include <locale.h>
 #include <math.h>
@@ -618,6 +619,55 @@ attempts_that_make_no_connection_are_counted(void)
         end();
 }
 
+static double
+figure(const char *name, const char *client)
+{
+        char sample[128];
+
+        snprintf(sample, sizeof sample, "weir_redis_%s{client=\"%s\"}", name, client);
+        return seen(sample);
+}
+
+static void
+figures_of_clients_are_among_all_others(void)
+{
+        struct weir_redis_config config = WEIR_REDIS_CONFIG_DEFAULT;
+        char without[32], text[160];
+
+        config.name = "carts";
+        snprintf(without, sizeof without, "127.0.0.1:%d", server.port);
+        snprintf(text, sizeof text, "redis://who:secret@%s", without);
+        weir_test_begin_real(2);
+        redis = weir_redis_new(address, &config);
+        weir_redis *second = weir_redis_new(address, &config), *third = weir_redis_new(text, NULL);
+        CU_ASSERT_EQUAL(weir_metrics_add(weir_redis_metrics_write), 0);
+        look();
+        check_form(100);
+        CU_ASSERT(seen("weir_pollers") == 2);
+        CU_ASSERT(figure("commands_total", "carts") == 0 && figure("connections", "carts") == 0);
+        for (unsigned i = 0; i < 10; i++)
+                SAYS(redis, "OK", "SET key x");
+        SAY(redis, "LPUSH key x");
+        SAY(third, "GET key");
+        WEIR_TEST_EVENTUALLY(stats_of(redis).failed == 1 && stats_of(third).failed == 1);
+        look();
+        check_form(100);
+        CU_ASSERT(figure("commands_total", "carts") == 11 && figure("failed_total", "carts") == 1);
+        CU_ASSERT(figure("connections", "carts") == 1 && figure("connects_total", "carts") == 1);
+        CU_ASSERT(figure("servers", "carts") == 1 && figure("under_way", "carts") == 0);
+        CU_ASSERT(figure("commands_total", "carts#2") == 0);
+        CU_ASSERT(figure("failed_total", without) == 1);
+        CU_ASSERT_PTR_NULL(strstr(metrics_text, "secret"));
+        weir_redis_unref(third);
+        weir_redis_unref(second);
+        end();
+        look();
+        check_form(60);
+        CU_ASSERT(figure("commands_total", "carts") == -1);
+        free(metrics_text);
+        metrics_text = NULL;
+}
+
 /* -- the servers of the tests -- */
 
 /* Suites run at the same time, and one may be faster with a port. */
@@ -661,6 +711,7 @@ main(void)
                 WEIR_TEST(a_dump_names_the_command),
                 WEIR_TEST(a_client_counts_what_it_does),
                 WEIR_TEST(attempts_that_make_no_connection_are_counted),
+                WEIR_TEST(figures_of_clients_are_among_all_others),
                 WEIR_TEST(a_server_whose_port_is_taken_gets_another_one),
         };
 

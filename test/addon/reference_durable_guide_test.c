@@ -148,6 +148,8 @@ what_fails_is_tried_again_and_then_dead(void)
         weir_task_run(weir_durable_count_new(store, "mail/", note_count, &pending));
         CU_ASSERT(count == 2 && dead == 1 && pending == 1);
         CU_ASSERT(weir_durable_stats(store, &stats) == 0 && stats.retried == 2 && stats.dead == 1);
+        CU_ASSERT(weir_durable_metrics_write(STDOUT_FILENO) == 0);
+        weir_metrics_add(weir_durable_metrics_write); /* once; then they are on /metrics */
 
         weir_task_run(weir_durable_put_back_new(store, "mail/1", note_status, &status));
         weir_clock_advance(0);

@@ -248,6 +248,8 @@ a_client_has_figures(void)
 
         weir_task_run(weir_redis_words_new(redis, NULL, NULL, "PING", NULL));
         CU_ASSERT(weir_redis_stats(redis, &stats) == 0 && stats.connections == 1 && stats.commands > 0);
+        CU_ASSERT(weir_redis_metrics_write(STDOUT_FILENO) == 0);
+        weir_metrics_add(weir_redis_metrics_write); /* once; then they are on /metrics */
 }
 
 #define EXAMPLE(name)                    \

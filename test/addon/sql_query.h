@@ -3,6 +3,7 @@
 #define WEIR_TEST_SQL_QUERY_H
 
 #include "test/addon/sql_server.h"
+#include "test/metrics_form.h"
 
 /* What a callback has seen. */
 struct seen {
@@ -133,6 +134,47 @@ dump(void)
         text[size > 0 ? size : 0] = '\0';
         close(ends[0]);
         return text;
+}
+
+/* Of a pool that is named so on the page. */
+static double
+figure(const char *name, const char *pool)
+{
+        char sample[128];
+
+        snprintf(sample, sizeof sample, "weir_" SQL_NAME "_%s{pool=\"%s\"}", name, pool);
+        return seen(sample);
+}
+
+static void
+figures_of_pools_are_among_all_others(void)
+{
+        weir_test_begin_real(1);
+        SQL_POOL *pool = sql_pool(1, false), *same = sql_pool(1, false);
+        CU_ASSERT_EQUAL(weir_metrics_add(SQL(metrics_write)), 0);
+        look();
+        check_form(100);
+        CU_ASSERT(seen("weir_pollers") == 1);
+        CU_ASSERT(figure("queries_total", "test") == 0 && figure("connections", "test") == 0);
+        for (int i = 0; i < 3; i++)
+                CU_ASSERT_EQUAL(ask(pool, "SELECT 1").status, 0);
+        CU_ASSERT(ask(pool, "SELECT nonsense").status < 0);
+        CU_ASSERT_EQUAL(ask(same, "SELECT 1").status, 0);
+        WEIR_TEST_EVENTUALLY(server_stats(pool).idle == 1);
+        look();
+        check_form(100);
+        CU_ASSERT(figure("queries_total", "test") == 4 && figure("failed_total", "test") == 1);
+        CU_ASSERT(figure("connections", "test") == 1 && figure("connects_total", "test") == 1 && figure("idle", "test") == 1);
+        CU_ASSERT(figure("waited_seconds_total", "test") > 0); /* for the connection */
+        CU_ASSERT(figure("queries_total", "test#2") == 1 && figure("lost_total", "test#2") == 0);
+        SQL(unref)(same);
+        SQL(unref)(pool);
+        weir_test_end(); /* the connections have references to their pools */
+        look();
+        check_form(60);
+        CU_ASSERT(figure("queries_total", "test") == -1);
+        free(metrics_text);
+        metrics_text = NULL;
 }
 
 #endif
