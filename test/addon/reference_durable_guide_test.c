@@ -21,30 +21,39 @@ note_status(weir_task *task, void *status)
 
 #define LIFETIME WEIR_SEC(1800)
 
-struct sessions {
-        int ended;
-        uint64_t token; /* the last one that has written */
+/* What the program keeps of a session, in a database of its own. */
+struct session {
+        const char *name;
+        bool has_ended;
+        uint64_t token; /* of the delivery that has written it */
 };
+
+static struct session *
+find_session(struct session *sessions, const char *name)
+{
+        while (strcmp(sessions->name, name) != 0)
+                sessions++;
+        return sessions;
+}
 
 static void
 end_session(weir_task *delivery, void *context)
 {
-        struct sessions *sessions = context;
+        struct session *session = find_session(context, weir_durable_name(delivery));
         size_t size;
         const char *user = weir_durable_payload(delivery, &size);
 
-        if (weir_durable_token(delivery) <= sessions->token) { /* a later delivery has written */
+        if (weir_durable_token(delivery) <= session->token) { /* a later delivery has written */
                 weir_series_fail(weir_series_of(delivery), -ESTALE);
                 return;
         }
-        sessions->token = weir_durable_token(delivery);
-        printf("%s, of user %.*s, ends\n", weir_durable_name(delivery), (int)size, user);
-        sessions->ended++;
+        printf("%s, of user %.*s, ends\n", session->name, (int)size, user);
+        session->has_ended = true;
+        session->token = weir_durable_token(delivery);
 }
 
-/* The session has been used: its end is moved. */
 static weir_task *
-touch_new(weir_durable *store, const char *session, const char *user)
+begin_new(weir_durable *store, const char *session, const char *user)
 {
         const char *topic = "session";
         size_t size = strlen(user);
@@ -52,19 +61,29 @@ touch_new(weir_durable *store, const char *session, const char *user)
         return weir_durable_set_after_new(store, session, LIFETIME, topic, user, size, NULL, NULL);
 }
 
+/* It has been used: its end is moved.  -ENOENT: it is over. */
+static weir_task *
+touch_new(weir_durable *store, const char *session)
+{
+        return weir_durable_reset_new(store, session, LIFETIME, NULL, NULL);
+}
+
 static void
 a_session_ends_after_half_an_hour(void)
 {
-        struct sessions sessions = {0};
+        struct session sessions[] = {{.name = "session/16"}, {.name = "session/17"}};
 
         weir_test_begin_virtual();
         weir_durable *store = weir_durable_open("memory:sessions");
-        CU_ASSERT(weir_durable_on(store, "session", end_session, &sessions) == 0);
-        weir_task_start(touch_new(store, "session/17", "ann"));
+        CU_ASSERT(weir_durable_on(store, "session", end_session, sessions) == 0);
+        weir_task_start(begin_new(store, "session/17", "ann"));
+        weir_clock_advance(WEIR_SEC(1000));
+        CU_ASSERT(weir_task_run(touch_new(store, "session/17")) == 0);
         weir_clock_advance(WEIR_SEC(1799));
-        CU_ASSERT(sessions.ended == 0);
+        CU_ASSERT(!sessions[1].has_ended);
         weir_clock_advance(WEIR_SEC(1));
-        CU_ASSERT(sessions.ended == 1);
+        CU_ASSERT(sessions[1].has_ended && !sessions[0].has_ended);
+        CU_ASSERT(weir_task_run(touch_new(store, "session/17")) == -ENOENT);
         weir_durable_close(store);
         weir_test_end();
 }
