@@ -130,6 +130,23 @@ fetch(struct weir__mariadb_link *link, const char *const **ret_values, const uns
         return 1;
 }
 
+/* Whether the result is still within the bounds of the pool: 0 or -EMSGSIZE. */
+static int
+check_bounds(const struct weir__mariadb_link *link, struct weir__mariadb_outcome *outcome)
+{
+        const struct weir_mariadb_config *config = &link->pool->config;
+        const struct weir__mariadb_table *table = &outcome->table;
+        size_t bytes = table->used + table->rows * table->columns->count * sizeof *table->cells;
+        bool has_rows = table->rows > config->max_rows;
+        char text[96];
+
+        if (!has_rows && bytes <= config->max_bytes)
+                return 0;
+        snprintf(text, sizeof text, "the result has more than %zu %s (max_%s)", has_rows ? config->max_rows : config->max_bytes,
+                 has_rows ? "rows" : "bytes", has_rows ? "rows" : "bytes");
+        return fail(outcome, -EMSGSIZE, text);
+}
+
 /* All rows of the present result.  0; a status; -EAGAIN: there is no room for *ret_row. */
 static int
 fetch_all(struct weir__mariadb_link *link, struct weir__mariadb_outcome *outcome, weir_mariadb_row **ret_row)
@@ -144,6 +161,8 @@ fetch_all(struct weir__mariadb_link *link, struct weir__mariadb_outcome *outcome
                 int status = query->rows ? weir__mariadb_stream_row(query, row)
                                          : weir__mariadb_table_add(&outcome->table, values, sizes);
 
+                if (!status && !query->rows)
+                        status = check_bounds(link, outcome);
                 if (status == -EAGAIN)
                         *ret_row = row;
                 else if (status)

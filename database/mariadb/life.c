@@ -34,6 +34,8 @@ fill_in(struct weir_mariadb_config *config)
         config->idle_limit = or_default(config->idle_limit, WEIR_SEC(60));
         config->age_limit = or_default(config->age_limit, WEIR_SEC(3600));
         config->clean_limit = or_default(config->clean_limit, WEIR_SEC(5));
+        config->max_rows = config->max_rows ? config->max_rows : DEFAULT_ROWS;
+        config->max_bytes = config->max_bytes ? config->max_bytes : DEFAULT_BYTES;
         config->name = config->host = config->socket = config->user = config->password = config->database = NULL;
         config->ca = config->certificate = config->key = config->session = NULL;
 }

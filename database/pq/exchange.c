@@ -112,10 +112,8 @@ submit(struct weir__pq_link *link, struct weir__pq_query *query)
 {
         if (!choose_mode(link, query))
                 return false;
-        if (query->kind == WEIR__PQ_SCRIPT)
-                return PQsendQuery(link->connection, query->base.sql);
-        int sent = send_statement(link, query);
-        if (!sent || !query->rows || query->stage != WEIR__PQ_EXECUTE)
+        int sent = query->kind == WEIR__PQ_SCRIPT ? PQsendQuery(link->connection, query->base.sql) : send_statement(link, query);
+        if (!sent || query->stage != WEIR__PQ_EXECUTE || !(query->rows || weir__pq_is_bounded(link->pool)))
                 return sent;
         link->has_single_rows = link->pool->config.pipeline > 1;
         return PQsetSingleRowMode(link->connection);
@@ -258,24 +256,33 @@ note_failure(struct weir__pq_link *link, struct weir__pq_query *query, PGresult 
                           : sqlstate ? weir__pq_status(sqlstate)
                                      : weir__pq_own_status(PQresultErrorMessage(result));
         PQclear(outcome->result);
+        PQclear(outcome->rows);
         outcome->result = result;
+        outcome->rows = NULL;
 }
 
 static void
 note_success(struct weir__pq_query *query, PGresult *result)
 {
-        if (query->outcome.status || query->stage == WEIR__PQ_DEALLOCATE) {
+        struct weir__pq_outcome *outcome = &query->outcome;
+
+        if (outcome->status || query->stage == WEIR__PQ_DEALLOCATE) {
                 PQclear(result);
                 return;
         }
-        PQclear(query->outcome.result);
-        query->outcome.result = result;
+        if (outcome->result) { /* else the rows are its own */
+                PQclear(outcome->rows);
+                outcome->rows = NULL;
+        }
+        PQclear(outcome->result);
+        outcome->result = result;
 }
 
 static void
 forget_outcome(struct weir__pq_query *query)
 {
         PQclear(query->outcome.result);
+        PQclear(query->outcome.rows);
         free(query->outcome.problem);
         query->outcome = (struct weir__pq_outcome){0};
 }
@@ -375,7 +382,7 @@ take_result(struct weir__pq_link *link, PGresult *result, struct weir__pq_after 
         case PGRES_COMMAND_OK:
         case PGRES_TUPLES_OK:
         case PGRES_EMPTY_QUERY: note_success(query, result); break;
-        case PGRES_SINGLE_TUPLE: weir__pq_stream_row(link, result, after); break;
+        case PGRES_SINGLE_TUPLE: (query->rows ? weir__pq_stream_row : weir__pq_keep_row)(link, result, after); break;
         case PGRES_COPY_IN:
         case PGRES_COPY_OUT:
         case PGRES_COPY_BOTH:

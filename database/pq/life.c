@@ -56,7 +56,15 @@ fill_in(struct weir_pq_config *config)
         config->age_limit = or_default(config->age_limit, WEIR_SEC(3600));
         config->clean_limit = or_default(config->clean_limit, WEIR_SEC(5));
         config->check_after = or_default(config->check_after, WEIR_MSEC(500));
+        config->max_rows = config->max_rows ? config->max_rows : SIZE_MAX;
+        config->max_bytes = config->max_bytes ? config->max_bytes : SIZE_MAX;
         config->name = NULL;
+}
+
+static bool
+is_bound(size_t most)
+{
+        return most && most != SIZE_MAX;
 }
 
 static bool
@@ -64,7 +72,8 @@ is_valid(const struct weir_pq_config *config)
 {
         return !config ||
                (config->size == sizeof *config && !config->reserved && config->connect_limit >= 0 && config->limit >= 0 &&
-                config->idle_limit >= 0 && config->age_limit >= 0 && config->clean_limit >= 0 && config->check_after >= 0);
+                config->idle_limit >= 0 && config->age_limit >= 0 && config->clean_limit >= 0 && config->check_after >= 0 &&
+                (config->pipeline <= 1 || (!is_bound(config->max_rows) && !is_bound(config->max_bytes))));
 }
 
 /* -- pools -- */
@@ -181,8 +190,9 @@ weir_pq_new(const char *conninfo, const struct weir_pq_config *config)
         char *problem = NULL;
 
         if (!is_valid(config)) {
-                weir_log_write(WEIR_LOG_ERROR,
-                               "weir_pq_new: the config has another size, a limit below 0, or something reserved");
+                weir_log_write(
+                        WEIR_LOG_ERROR,
+                        "weir_pq_new: the config has another size, a limit below 0, something reserved, or bounds with a pipeline");
                 errno = EINVAL;
                 return NULL;
         }

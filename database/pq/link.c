@@ -189,7 +189,8 @@ finish_all(struct weir__pq_link *link, int status, const char *problem, struct w
 
                 link->first = query->behind;
                 query->behind = NULL;
-                weir__pq_finish(query, status ? status : -ECONNRESET, problem, after);
+                int own = query->outcome.status; /* the first failure counts */
+                weir__pq_finish(query, own ? own : status ? status : -ECONNRESET, problem, after);
         }
         link->last = NULL;
 }

@@ -53,6 +53,9 @@ enum weir__pq_stage { WEIR__PQ_EXECUTE = 0, WEIR__PQ_PREPARE, WEIR__PQ_DEALLOCAT
 struct weir__pq_outcome {
         int status;
         PGresult *result; /* or NULL */
+        PGresult *rows;   /* those of a pool with bounds, which came one by one; or NULL: they are in the result */
+        size_t row_count; /* of them: a row without columns leaves no trace in them */
+        size_t bytes;     /* that they use */
         char *problem;    /* or NULL */
 };
 
@@ -353,6 +356,20 @@ weir_pq_row *weir__pq_row_of(PGresult *result);
 
 /* A row that has come alone; the query is the first.  Takes over the result. */
 void weir__pq_stream_row(struct weir__pq_link *link, PGresult *result, struct weir__pq_after *after);
+
+/* The first query fails with that, unless it has failed before.  Rows that still come are dropped, and the server is asked to
+ * stop. */
+void weir__pq_stream_stop(struct weir__pq_link *link, int status, const char *problem, struct weir__pq_after *after);
+
+/* Such a row for a result in memory, which has bounds. */
+void weir__pq_keep_row(struct weir__pq_link *link, PGresult *row, struct weir__pq_after *after);
+
+/* Whether results in memory have bounds. */
+static inline bool
+weir__pq_is_bounded(const weir_pq *pool)
+{
+        return pool->config.max_rows != SIZE_MAX || pool->config.max_bytes != SIZE_MAX;
+}
 
 /* The server has begun a COPY. */
 void weir__pq_stream_begin(struct weir__pq_link *link, ExecStatusType what, struct weir__pq_after *after);

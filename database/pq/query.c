@@ -48,6 +48,7 @@ weir__pq_free_query(struct weir__sql_query *base)
                 free(query->formats);
         }
         PQclear(query->outcome.result);
+        PQclear(query->outcome.rows);
         free(query->outcome.problem);
         free(query);
 }
@@ -304,10 +305,21 @@ result_of(const weir_task *task)
         return outcome ? outcome->result : NULL;
 }
 
+/* What has its rows. */
+static const PGresult *
+rows_of(const weir_task *task)
+{
+        const struct weir__pq_outcome *outcome = outcome_of(task);
+
+        return !outcome ? NULL : outcome->rows ? outcome->rows : outcome->result;
+}
+
 size_t
 weir_pq_rows(const weir_task *query)
 {
-        return (size_t)PQntuples(result_of(query));
+        const struct weir__pq_outcome *outcome = outcome_of(query);
+
+        return outcome && outcome->rows ? outcome->row_count : (size_t)PQntuples(result_of(query));
 }
 
 size_t
@@ -363,7 +375,7 @@ value_of(const PGresult *result, size_t row, size_t column, size_t *size)
 const char *
 weir_pq_value(const weir_task *query, size_t row, size_t column, size_t *size)
 {
-        return value_of(result_of(query), row, column, size);
+        return value_of(rows_of(query), row, column, size);
 }
 
 static int
@@ -404,7 +416,7 @@ int
 weir_pq_int(const weir_task *query, size_t row, size_t column, int64_t *ret_value)
 {
         size_t size;
-        const PGresult *result = result_of(query);
+        const PGresult *result = rows_of(query);
         const char *value = value_of(result, row, column, &size);
 
         if (!value)

@@ -1,4 +1,4 @@
-/* database/pq/stream.c: rows that go into a channel, and COPY both ways.
+/* database/pq/stream.c: rows that come one by one, and COPY both ways.
  *
  * What a channel has no room for, or does not have yet, makes a pause: a task waits at the channel, and until its end nothing is
  * read from the server, or nothing more is sent to it.  TCP holds up the other side then.
@@ -10,6 +10,7 @@
 #include "database/pq/pq.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -185,7 +186,15 @@ fail_query(struct weir__pq_link *link, int status, const char *problem)
         outcome->problem = problem ? strdup(problem) : NULL;
 }
 
-/* Nobody takes rows any more: what still comes is dropped, and the server is asked to stop. */
+void
+weir__pq_stream_stop(struct weir__pq_link *link, int status, const char *problem, struct weir__pq_after *after)
+{
+        fail_query(link, status, problem);
+        weir__pq_link_set_limit(link, link->pool->config.clean_limit);
+        weir__pq_link_ask_to_cancel(link, after);
+}
+
+/* Nobody takes rows any more. */
 static void
 take_back(struct weir__pq_link *link, int status, struct weir__pq_after *after)
 {
@@ -193,11 +202,11 @@ take_back(struct weir__pq_link *link, int status, struct weir__pq_after *after)
 
         if (!link->first || (is_input && status == -EPIPE)) /* a closed channel is the end of the input */
                 return;
-        fail_query(link, status, status == -EPIPE ? "the channel is closed" : NULL);
+        const char *problem = status == -EPIPE ? "the channel is closed" : NULL;
         if (is_input)
-                return;
-        weir__pq_link_set_limit(link, link->pool->config.clean_limit);
-        weir__pq_link_ask_to_cancel(link, after);
+                fail_query(link, status, problem);
+        else
+                weir__pq_stream_stop(link, status, problem, after);
 }
 
 static bool
@@ -222,6 +231,75 @@ pass_on(struct weir__pq_link *link, weir_pq_row *row, struct weir__pq_after *aft
         weir_pq_row_free(row);
         take_back(link, posted, after);
 }
+
+/* -- rows that stay in memory -- */
+
+static size_t
+bytes_of(const PGresult *row)
+{
+        size_t bytes = 0;
+
+        for (int i = 0; i < PQnfields(row); i++)
+                bytes += sizeof(int) + sizeof(char *) + (size_t)PQgetlength(row, 0, i) + 1;
+        return bytes;
+}
+
+/* Returns whether there was memory for it. */
+static bool
+append_row(PGresult *rows, const PGresult *row)
+{
+        bool is_kept = true;
+        int at = PQntuples(rows);
+
+        for (int i = 0; i < PQnfields(row) && is_kept; i++)
+                is_kept = PQsetvalue(rows, at, i, PQgetvalue(row, 0, i), PQgetisnull(row, 0, i) ? -1 : PQgetlength(row, 0, i));
+        return is_kept;
+}
+
+static void
+stop_keeping(struct weir__pq_link *link, int status, const char *bound, size_t most, struct weir__pq_after *after)
+{
+        struct weir__pq_outcome *outcome = &link->first->outcome;
+        char text[96];
+
+        PQclear(outcome->rows);
+        outcome->rows = NULL;
+        snprintf(text, sizeof text, "the result has more than %zu %s (max_%s)", most, bound, bound);
+        weir__pq_stream_stop(link, status, status == -EMSGSIZE ? text : NULL, after);
+}
+
+void
+weir__pq_keep_row(struct weir__pq_link *link, PGresult *row, struct weir__pq_after *after)
+{
+        struct weir__pq_outcome *outcome = &link->first->outcome;
+        const struct weir_pq_config *config = &link->pool->config;
+
+        if (is_dropped(link)) {
+                PQclear(row);
+                return;
+        }
+        if (outcome->result) { /* of the statement before it in a script */
+                PQclear(outcome->result);
+                PQclear(outcome->rows);
+                outcome->result = outcome->rows = NULL;
+                outcome->row_count = outcome->bytes = 0;
+        }
+        outcome->row_count++;
+        outcome->bytes += bytes_of(row);
+        bool is_first = !outcome->rows, is_kept = is_first || append_row(outcome->rows, row);
+        if (is_first)
+                outcome->rows = row;
+        else
+                PQclear(row);
+        if (!is_kept)
+                stop_keeping(link, -ENOMEM, "", 0, after);
+        else if (outcome->row_count > config->max_rows)
+                stop_keeping(link, -EMSGSIZE, "rows", config->max_rows, after);
+        else if (outcome->bytes > config->max_bytes)
+                stop_keeping(link, -EMSGSIZE, "bytes", config->max_bytes, after);
+}
+
+/* -- rows that go into a channel -- */
 
 void
 weir__pq_stream_row(struct weir__pq_link *link, PGresult *result, struct weir__pq_after *after)

@@ -1,6 +1,7 @@
 /* database/sqlite/statement.c: what a task runs on a connection: one statement, or a function of the program.
  *
  * Threads: the function on the executor that has the connection. */
+#include <stdio.h>
 #include <string.h>
 
 #include "database/sqlite/sqlite.h"
@@ -13,6 +14,18 @@ refuse(struct weir__sqlite_request *request, int status, const char *why)
         if (request->result)
                 request->result->code = 0;
         return status;
+}
+
+static int
+refuse_size(const weir_sqlite_connection *connection, struct weir__sqlite_request *request)
+{
+        const struct weir_sqlite_config *config = &connection->db->config;
+        bool has_rows = request->result->rows >= config->max_rows;
+        char text[96];
+
+        snprintf(text, sizeof text, "the result has more than %zu %s (max_%s)", has_rows ? config->max_rows : config->max_bytes,
+                 has_rows ? "rows" : "bytes", has_rows ? "rows" : "bytes");
+        return refuse(request, -EMSGSIZE, text);
 }
 
 /* What SQLite has just said. */
@@ -75,9 +88,7 @@ step(weir_sqlite_connection *connection, struct weir__sqlite_request *request, s
                 if (!status && code == SQLITE_ROW)
                         status = weir__sqlite_result_add_row(request->result, statement, &connection->db->config);
         } while (!status && code == SQLITE_ROW);
-        if (status == -EMSGSIZE)
-                return refuse(request, status, "the result has more rows or bytes than allowed");
-        return status;
+        return status == -EMSGSIZE ? refuse_size(connection, request) : status;
 }
 
 /* Looks the statement up, and refuses what may not run. */

@@ -68,13 +68,16 @@ struct weir_mariadb_config {
         weir_nsec idle_limit;      /* a connection that is unused for so long is closed; default: 60 s */
         weir_nsec age_limit;       /* one that is older is closed when it is free; default: 1 hour */
         weir_nsec clean_limit;     /* until a connection is rolled back, and free again; then it is closed; default: 5 s */
+        size_t max_rows;           /* of a result in memory; more end the query with -EMSGSIZE; default: 1,000,000 */
+        size_t max_bytes;          /* that such a result may use; more end the query with -EMSGSIZE; default: 64 MiB */
 };
 
 /* The initializer of a config. */
 #ifdef __cplusplus
-#define WEIR_MARIADB_CONFIG_DEFAULT                                                                                             \
-        {                                                                                                                       \
-                sizeof(struct weir_mariadb_config), 0, 0, 0, 0, 0, 0, 0, WEIR_MARIADB_TLS_NONE, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0 \
+#define WEIR_MARIADB_CONFIG_DEFAULT                                                                                              \
+        {                                                                                                                        \
+                sizeof(struct weir_mariadb_config), 0, 0, 0, 0, 0, 0, 0, WEIR_MARIADB_TLS_NONE, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, \
+                        0, 0                                                                                                     \
         }
 #else
 #define WEIR_MARIADB_CONFIG_DEFAULT                        \
@@ -127,7 +130,7 @@ struct weir_mariadb_stats {
         uint64_t cancelled;   /* of them: their flow was over first */
         uint64_t connects;    /* connections that were made */
         uint64_t refused;     /* attempts that made none */
-        uint64_t lost;        /* connections that broke, or were cut by a cancel */
+        uint64_t lost;        /* connections that broke, or were cut by a cancel or a result that was too large */
         uint64_t killed;      /* statements that the server was told to end, behind a cancel */
         uint64_t prepared;    /* statements that were prepared */
         uint64_t reused;      /* queries that found theirs prepared */
@@ -180,6 +183,8 @@ WEIR_API int weir_mariadb_metrics_write(int fd);
  *          -EPIPE: the pool is closed, or the transaction is over;
  *          -ETIMEDOUT: a limit has passed;
  *          -E2BIG: the statement is larger than the server takes (max_allowed_packet);
+ *          -EMSGSIZE: more rows or bytes than max_rows and max_bytes, which the problem names: its connection is closed,
+ *            and replaced;
  *          when no connection could be made: -ECONNREFUSED, -ENOENT: no such socket, name or database,
  *            -EACCES: the server refuses the user, -ETIMEDOUT, -EHOSTUNREACH and others of connect(2);
  *          -ECONNRESET: the connection broke, or the server has ended it; -EPROTO: the peer is no server, or TLS

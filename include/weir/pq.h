@@ -35,8 +35,11 @@ WEIR_BEGIN
 /* A pool of connections to a database.  The handle of a transaction is one, too: of one connection. */
 typedef struct weir_pq weir_pq;
 
-/* How a pool works.  Start from WEIR_PQ_CONFIG_DEFAULT; 0 in a field means its default; WEIR_FOREVER means
- * no limit.  Texts are copied. */
+/* How a pool works.  Start from WEIR_PQ_CONFIG_DEFAULT; 0 in a field means its default; WEIR_FOREVER and
+ * SIZE_MAX mean no limit.  Texts are copied.
+ *
+ * With max_rows or max_bytes the rows of all results come one by one, which costs about a microsecond for each.
+ * They do not go with a pipeline. */
 struct weir_pq_config {
         size_t size;              /* of this struct; set by WEIR_PQ_CONFIG_DEFAULT */
         const char *name;         /* of the pool, for people: in dumps, messages and metrics; default: the database's */
@@ -50,6 +53,8 @@ struct weir_pq_config {
         weir_nsec age_limit;      /* one that is older is closed when it is free; default: 1 hour */
         weir_nsec clean_limit;    /* until a connection whose query was cancelled is free; then it is closed; default: 5 s */
         weir_nsec check_after;    /* one that was unused for longer is looked at before it is used; default: 500 ms */
+        size_t max_rows;          /* of a result in memory; more end the query with -EMSGSIZE; default: SIZE_MAX */
+        size_t max_bytes;         /* that such a result may use; more end the query with -EMSGSIZE; default: SIZE_MAX */
 };
 
 /* The initializer of a config. */
@@ -145,7 +150,8 @@ WEIR_API int weir_pq_metrics_write(int fd);
  *          0: the server has executed it;
  *          -EINVAL: a NULL text, or a parameter that was refused; -ENOMEM, also for a NULL pool;
  *          -EPIPE: the pool is closed, or the transaction is over;
- *          -ETIMEDOUT: a limit has passed;
+ *          -ETIMEDOUT: a limit has passed; -EMSGSIZE: more rows or bytes than max_rows and max_bytes, which the problem
+ *            names: the server is asked to stop, the statement may be undone, and the connection is used again;
  *          when no connection could be made: -ECONNREFUSED, -ENOENT: no such socket, name or database,
  *            -EACCES: the server refuses the user, -ETIMEDOUT, -EHOSTUNREACH and others of connect(2);
  *          -ECONNRESET: the connection broke, or the server has ended it; -EPROTO: the peer is no server;

@@ -14,6 +14,7 @@
 /* For the suites of all databases. */
 #define SQL(name)          weir_mariadb_##name
 #define SQL_NAME           "mariadb"
+#define SQL_BOUND_CLOSES   1 /* -EMSGSIZE costs a connection */
 #define SQL_POOL           weir_mariadb
 #define SQL_CONFIG_DEFAULT WEIR_MARIADB_CONFIG_DEFAULT
 #define SQL_FIRST          "?"

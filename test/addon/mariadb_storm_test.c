@@ -27,8 +27,20 @@ cancels_at_any_moment(void)
 {
         for (unsigned is_tcp = 0; is_tcp < 2; is_tcp++) {
                 storm_begin();
-                storm_of_cancels(server_pool(3, is_tcp), is_tcp, true);
+                storm_of_cancels(server_pool(3, is_tcp), is_tcp, true, false);
         }
+}
+
+static void
+cancels_at_any_moment_with_bounds(void)
+{
+        struct weir_mariadb_config config = WEIR_MARIADB_CONFIG_DEFAULT;
+
+        storm_begin();
+        config.connections = 3;
+        config.clean_limit = WEIR_SEC(60);
+        config.max_rows = 999;
+        storm_of_cancels(weir_mariadb_new(server_url(true), &config), 2, true, true);
 }
 
 /* -- what is left behind -- */
@@ -109,6 +121,7 @@ main(void)
         static const struct weir_test tests[] = {
                 WEIR_TEST(a_hundred_thousand_queries_get_their_answers),
                 WEIR_TEST(cancels_at_any_moment),
+                WEIR_TEST(cancels_at_any_moment_with_bounds),
                 WEIR_TEST(nothing_is_left_behind),
         };
 

@@ -10,6 +10,8 @@ int __real_PQputCopyData(PGconn *connection, const char *data, int size);
 int __wrap_PQputCopyData(PGconn *connection, const char *data, int size);
 int __real_PQputCopyEnd(PGconn *connection, const char *problem);
 int __wrap_PQputCopyEnd(PGconn *connection, const char *problem);
+int __real_PQsetvalue(PGresult *result, int row, int column, char *value, int size);
+int __wrap_PQsetvalue(PGresult *result, int row, int column, char *value, int size);
 const char *__real_weir_pq_sqlstate(const weir_task *query);
 const char *__wrap_weir_pq_sqlstate(const weir_task *query);
 
@@ -284,6 +286,43 @@ a_limit_may_be_nearly_for_ever(void)
         weir_test_end();
 }
 
+/* -- rows of a result with bounds, for which libpq has no memory -- */
+
+static _Atomic int rows_left; /* that it takes */
+
+int
+__wrap_PQsetvalue(PGresult *result, int row, int column, char *value, int size)
+{
+        return rows_left-- > 0 ? __real_PQsetvalue(result, row, column, value, size) : 0;
+}
+
+static void
+note_rows(weir_task *query, void *rows)
+{
+        *(size_t *)rows = weir_pq_rows(query);
+}
+
+static void
+a_row_that_cannot_be_kept_fails_the_query(void)
+{
+        struct weir_pq_config config = WEIR_PQ_CONFIG_DEFAULT;
+        size_t rows = 9;
+
+        weir_test_begin_real(1);
+        config.connections = 1;
+        config.max_rows = 100;
+        weir_pq *pool = weir_pq_new(server_conninfo(false), &config);
+        rows_left = 2;
+        CU_ASSERT_EQUAL(weir_task_run(weir_pq_query_new(pool, SQL_COUNT_TO(50), note_rows, &rows)), -ENOMEM);
+        CU_ASSERT_EQUAL(rows, 0);
+        rows_left = 49;
+        CU_ASSERT_EQUAL(weir_task_run(weir_pq_query_new(pool, SQL_COUNT_TO(50), note_rows, &rows)), 0);
+        CU_ASSERT_EQUAL(rows, 50);
+        CU_ASSERT_EQUAL(server_stats(pool).connects, 1);
+        weir_pq_unref(pool);
+        weir_test_end();
+}
+
 int
 main(void)
 {
@@ -295,6 +334,7 @@ main(void)
                 WEIR_TEST(the_log_has_what_the_server_says),
                 WEIR_TEST(what_is_reserved_is_refused),
                 WEIR_TEST(a_limit_may_be_nearly_for_ever),
+                WEIR_TEST(a_row_that_cannot_be_kept_fails_the_query),
         };
 
         return server_main("pq_corners", tests, sizeof tests / sizeof *tests);

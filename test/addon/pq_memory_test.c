@@ -14,6 +14,7 @@ push_part(weir_pq *transaction, weir_series *series, void *context)
 static void
 push_more(weir_pq *transaction, weir_series *series)
 {
+        weir_series_push(series, weir_pq_query_new(transaction, SQL_COUNT_TO(3), NULL, NULL));
         weir_series_push(series, weir_pq_savepoint_new(transaction, push_part, NULL, NULL));
 }
 

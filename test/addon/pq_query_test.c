@@ -639,6 +639,81 @@ a_dump_says_what_queries_wait_for(void)
         weir_test_end();
 }
 
+/* -- bounds -- */
+
+static void
+look_at_rows(weir_task *query, void *context)
+{
+        bool *is_right = context;
+        int64_t number = 0;
+        size_t size = 9;
+
+        *is_right = weir_pq_rows(query) == 3 && weir_pq_columns(query) == 3 && weir_pq_affected(query) == 3 &&
+                    weir_pq_column(query, "b") == 1 && weir_pq_int(query, 2, 0, &number) == 0 && number == 3 &&
+                    !weir_pq_value(query, 1, 1, &size) && size == 0 && strcmp(weir_pq_value(query, 2, 1, &size), "x") == 0 &&
+                    size == 1 && *weir_pq_value(query, 0, 2, &size) == '\0' && size == 0 && !weir_pq_value(query, 3, 0, NULL);
+}
+
+static void
+push_too_much(weir_pq *transaction, weir_series *series, void *context)
+{
+        (void)context;
+        weir_series_push(series, weir_pq_query_new(transaction, "INSERT INTO bounded SELECT generate_series(1, 5)", NULL, NULL));
+        weir_series_push(series, weir_pq_query_new(transaction, "SELECT * FROM bounded", NULL, NULL));
+}
+
+static void
+bounds_hold_in_transactions_and_count_all_columns(void)
+{
+        struct weir_pq_config config = WEIR_PQ_CONFIG_DEFAULT;
+        bool is_right = false;
+
+        weir_test_begin_real(2);
+        config.connections = 1;
+        config.max_rows = 4;
+        weir_pq *pool = weir_pq_new(server_conninfo(false), &config);
+        const char *sql = "SELECT n AS a, CASE n WHEN 2 THEN NULL ELSE 'x' END AS b, '' AS c FROM generate_series(1, 3) AS n";
+        weir_task_run(weir_pq_query_new(pool, sql, look_at_rows, &is_right));
+        CU_ASSERT(is_right);
+        is_right = false;
+        weir_task *binary = weir_pq_query_new(pool, sql, look_at_rows, &is_right);
+        weir_pq_set_binary(binary);
+        weir_task_run(binary);
+        CU_ASSERT(is_right);
+        CU_ASSERT_EQUAL(ask(pool, "SELECT 1 WHERE false").rows, 0);
+        CU_ASSERT_EQUAL(ask(pool, "SELECT FROM generate_series(1, 4)").rows, 4); /* without columns */
+        CU_ASSERT_EQUAL(ask(pool, "SELECT FROM generate_series(1, 5)").status, -EMSGSIZE);
+        CU_ASSERT_EQUAL(ask(pool, "SELECT 1 / (3 - n) FROM generate_series(1, 5) AS n").status, -EINVAL); /* behind two rows */
+
+        CU_ASSERT_EQUAL(ask(pool, "CREATE TABLE bounded(n int)").status, 0);
+        CU_ASSERT_EQUAL(weir_task_run(weir_pq_transaction_new(pool, push_too_much, NULL, NULL)), -EMSGSIZE);
+        CU_ASSERT_EQUAL(ask(pool, "SELECT count(*) FROM bounded").number, 0); /* rolled back */
+        CU_ASSERT_EQUAL(ask(pool, "INSERT INTO bounded SELECT generate_series(1, 3) RETURNING n").affected, 3);
+        CU_ASSERT_EQUAL(ask(pool, "DROP TABLE bounded").status, 0);
+        CU_ASSERT_EQUAL(server_stats(pool).connects, 1);
+        weir_pq_unref(pool);
+        weir_test_end();
+}
+
+static void
+bounds_and_pipelines_exclude_each_other(void)
+{
+        struct weir_pq_config config = WEIR_PQ_CONFIG_DEFAULT;
+
+        weir_log_set(NULL, NULL);
+        config.pipeline = 8;
+        config.max_rows = 4;
+        errno = 0;
+        CU_ASSERT(weir_pq_new(server_conninfo(false), &config) == NULL && errno == EINVAL);
+        config.max_rows = 0;
+        config.max_bytes = 4;
+        CU_ASSERT(weir_pq_new(server_conninfo(false), &config) == NULL && errno == EINVAL);
+        config.max_bytes = SIZE_MAX;
+        weir_pq *pool = weir_pq_new(server_conninfo(false), &config);
+        CU_ASSERT_PTR_NOT_NULL(pool);
+        weir_pq_unref(pool);
+}
+
 int
 main(void)
 {
@@ -671,6 +746,10 @@ main(void)
                 WEIR_TEST(no_more_statements_are_kept_than_allowed),
                 WEIR_TEST(a_dump_says_what_queries_wait_for),
                 WEIR_TEST(figures_of_pools_are_among_all_others),
+                WEIR_TEST(a_result_has_bounds),
+                WEIR_TEST(a_script_has_bounds_for_each_result),
+                WEIR_TEST(bounds_hold_in_transactions_and_count_all_columns),
+                WEIR_TEST(bounds_and_pipelines_exclude_each_other),
         };
 
         return server_main("pq_query", tests, sizeof tests / sizeof *tests);

@@ -20,6 +20,7 @@
 /* For the suites of all databases. */
 #define SQL(name)          weir_pq_##name
 #define SQL_NAME           "pq"
+#define SQL_BOUND_CLOSES   0 /* -EMSGSIZE costs a connection */
 #define SQL_POOL           weir_pq
 #define SQL_CONFIG_DEFAULT WEIR_PQ_CONFIG_DEFAULT
 #define SQL_FIRST          "$1"

@@ -68,6 +68,7 @@ work_without(int64_t nth)
         config.connections = 2;
         config.connect_limit = WEIR_SEC(2);
         config.clean_limit = WEIR_MSEC(200);
+        config.max_rows = 1000;
         SQL_POOL *pool = SQL(new)(server_url(false), &config);
         weir_test_latch_init(&latch, 1);
         weir_series *series = weir_series_new(end_work, &latch);

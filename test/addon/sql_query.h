@@ -136,6 +136,67 @@ dump(void)
         return text;
 }
 
+/* `SQL_BOUND_CLOSES`: a connection whose result was too large is closed, and not used again. */
+static void
+a_result_has_bounds(void)
+{
+        struct SQL(config) config = SQL_CONFIG_DEFAULT;
+
+        weir_test_begin_real(2);
+        config.name = "test";
+        config.connections = 1;
+        config.max_rows = 1000;
+        config.max_bytes = 65536;
+        config.clean_limit = WEIR_SEC(60);
+        SQL_POOL *pool = SQL(new)(server_url(false), &config);
+        CU_ASSERT_PTR_NOT_NULL_FATAL(pool);
+        struct seen seen = ask(pool, SQL_COUNT_TO(1000));
+        CU_ASSERT(seen.status == 0 && seen.rows == 1000 && seen.columns == 1 && seen.number == 1);
+        CU_ASSERT_EQUAL(server_stats(pool).connects, 1);
+
+        seen = ask(pool, SQL_COUNT_TO(1001));
+        CU_ASSERT_EQUAL(seen.status, -EMSGSIZE);
+        CU_ASSERT_STRING_EQUAL(seen.problem, "the result has more than 1000 rows (max_rows)");
+        CU_ASSERT(seen.rows == 0 && seen.number_failed == -ENOENT);
+        seen = ask(pool, "SELECT repeat('x', 60000)");
+        CU_ASSERT(seen.status == 0 && seen.rows == 1 && strncmp(seen.value, "xxxx", 4) == 0);
+        CU_ASSERT_EQUAL(server_stats(pool).connects, 1 + SQL_BOUND_CLOSES);
+
+        seen = ask(pool, "SELECT repeat('x', 40000) UNION ALL SELECT repeat('y', 40000)");
+        CU_ASSERT_EQUAL(seen.status, -EMSGSIZE);
+        CU_ASSERT_STRING_EQUAL(seen.problem, "the result has more than 65536 bytes (max_bytes)");
+        seen = ask_prepared(pool, SQL_ECHO, 7); /* also a prepared one */
+        CU_ASSERT(seen.status == 0 && seen.rows == 1 && seen.number == 7);
+        CU_ASSERT_EQUAL(server_stats(pool).connects, 1 + 2 * SQL_BOUND_CLOSES);
+        seen = ask_prepared(pool, SQL_COUNT_TO(100000000), -1); /* which nobody waits for the end of */
+        CU_ASSERT_EQUAL(seen.status, -EMSGSIZE);
+        CU_ASSERT(ask(pool, SQL_WRONG).status < 0);
+        CU_ASSERT_EQUAL(ask(pool, "SELECT 5").number, 5);
+        CU_ASSERT_EQUAL(server_stats(pool).connects, 1 + 3 * SQL_BOUND_CLOSES);
+        CU_ASSERT(server_stats(pool).failed == 4 && server_stats(pool).cancelled == 0);
+        SQL(unref)(pool);
+        weir_test_end();
+}
+
+static void
+a_script_has_bounds_for_each_result(void)
+{
+        struct SQL(config) config = SQL_CONFIG_DEFAULT;
+        struct seen seen = fresh();
+
+        weir_test_begin_real(1);
+        config.max_rows = 3;
+        SQL_POOL *pool = SQL(new)(server_url(false), &config);
+        weir_task_run(SQL(script_new)(pool, "SELECT 1 UNION ALL SELECT 2 UNION ALL SELECT 3; SELECT 4 UNION ALL SELECT 5", see, &seen));
+        CU_ASSERT(seen.status == 0 && seen.rows == 2 && seen.number == 4);
+        seen = fresh();
+        weir_task_run(SQL(script_new)(pool, "SELECT 1; " SQL_COUNT_TO(4) "; SELECT 6", see, &seen));
+        CU_ASSERT_EQUAL(seen.status, -EMSGSIZE);
+        CU_ASSERT_EQUAL(ask(pool, "SELECT 1").number, 1);
+        SQL(unref)(pool);
+        weir_test_end();
+}
+
 /* Of a pool that is named so on the page. */
 static double
 figure(const char *name, const char *pool)

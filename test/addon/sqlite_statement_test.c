@@ -326,9 +326,10 @@ a_result_has_a_size(void)
         CU_ASSERT_EQUAL(query("WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n LIMIT 10) SELECT i FROM n"), 0);
         CU_ASSERT_EQUAL(query("WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n LIMIT 11) SELECT i FROM n"),
                         -EMSGSIZE);
-        CU_ASSERT_PTR_NOT_NULL(strstr(problem, "more rows or bytes than allowed"));
+        CU_ASSERT_PTR_NOT_NULL(strstr(problem, "the result has more than 10 rows (max_rows)"));
         CU_ASSERT_EQUAL(query("SELECT hex(zeroblob(2000))"), 0 - (4000 + 24 + 20 >= 4096 ? EMSGSIZE : 0));
         CU_ASSERT_EQUAL(query("SELECT zeroblob(5000)"), -EMSGSIZE);
+        CU_ASSERT_PTR_NOT_NULL(strstr(problem, "the result has more than 4096 bytes (max_bytes)"));
         CU_ASSERT_EQUAL(query("SELECT zeroblob(3000), zeroblob(3000)"), -EMSGSIZE);
         /* What has written is undone. */
         CU_ASSERT_EQUAL(
