@@ -38,9 +38,12 @@ on_cancel(weir_task *promise, void *its)
         self->status_in_cancel = weir_task_status(promise);
 }
 
+static _Atomic int descriptions;
+
 static void
 describe(const void *its, char *text, size_t room)
 {
+        descriptions++;
         snprintf(text, room, "begun %d times", ((const struct own *)its)->begins);
 }
 
@@ -454,6 +457,23 @@ a_dump_says_what_it_describes(void)
         }
 }
 
+/* Its maker may still write to it, on another thread. */
+static void
+one_that_has_not_begun_is_not_described(void)
+{
+        begin();
+        weir_task *promise = make();
+        descriptions = 0;
+        CU_ASSERT_FALSE(is_in_dump("begun"));
+        CU_ASSERT_EQUAL(descriptions, 0);
+        weir_task_start(promise);
+        CU_ASSERT(is_in_dump("begun 1 times"));
+        CU_ASSERT(descriptions > 0);
+        weir_promise_end(promise, 0);
+        weir_test_pass(0);
+        finish(promise, NULL);
+}
+
 int
 main(void)
 {
@@ -473,6 +493,7 @@ main(void)
                 WEIR_TEST(a_kind_of_a_wrong_size_is_refused),
                 WEIR_TEST(a_plain_promise_can_be_held),
                 WEIR_TEST(a_dump_says_what_it_describes),
+                WEIR_TEST(one_that_has_not_begun_is_not_described),
         };
 
         return weir_test_main("promise kind", tests, sizeof tests / sizeof *tests);

@@ -413,7 +413,7 @@ weir__waitable_describe(struct weir__waitable *object, const struct weir__wait *
         *out = '\0';
         weir__lock(&object->lock);
         size_t waiting = object->linked;
-        if (object->ops->describe)
+        if (object->ops->describe && (wait || waiting > 0)) /* its maker may still write to one at which nobody waits */
                 object->ops->describe(object, wait, out, room);
         weir__unlock(&object->lock);
         return waiting;

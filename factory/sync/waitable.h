@@ -201,7 +201,7 @@ uint64_t weir__waitable_amount(struct weir__waitable *object);
 #define WEIR__TITLE_SIZE 96
 int weir__waitable_title(const struct weir__waitable *object, char *out, size_t room);
 
-/* Writes as ops->describe does.  Returns how many wait.  No lock of an object is held. */
+/* Writes as ops->describe does, or nothing where nobody waits.  Returns how many wait.  No lock of an object is held. */
 size_t weir__waitable_describe(struct weir__waitable *object, const struct weir__wait *wait, char *out, size_t room);
 
 /* Is called for objects of one name, the oldest first, under the locks of the shard and the object.  The object may be about to
