@@ -154,6 +154,24 @@ check_look(struct judge *judge, const struct event *begun)
 
 /* -- handlers -- */
 
+/* Whether the engine may have had the number of a generation, and not its row yet, at that instant. */
+static inline bool
+may_be_on_its_way(const struct judge *judge, uint64_t generation, int64_t at)
+{
+        bool may_be_unknown = false;
+
+        for (const struct event *event = judge->first; judge->history->draws_early && event < judge->end; event++) {
+                const struct event *told = event->what == SET_BEGUN ? answer(judge, event) : NULL;
+
+                if (event->what != SET_BEGUN || event->at > at)
+                        continue;
+                if (is_known(told) && told->generation == generation)
+                        return told->at >= at;
+                may_be_unknown = may_be_unknown || (!is_known(told) && effect_end(judge, event, told) >= at);
+        }
+        return may_be_unknown;
+}
+
 /* The due time of a generation is not before this; INT64_MIN: it is not known. */
 static inline int64_t
 earliest(const struct judge *judge, const struct event *set, uint64_t generation)
@@ -197,7 +215,8 @@ check_begin(struct judge *judge, const struct event *run)
                     run->at + TOLERANCE < earliest(judge, event, run->generation))
                         blame(judge, "early", run);
                 if (event->what == SET_BEGUN && told->generation > run->generation && told->at + judge->slack < run->at &&
-                    is_connected(judge, run->process, told->at, run->at))
+                    is_connected(judge, run->process, told->at, run->at) &&
+                    !may_be_on_its_way(judge, run->generation, told->at))
                         blame(judge, "replaced", run);
                 if (event->what == MOVE_BEGUN && told->generation == run->generation && event->at > run->at)
                         blame(judge, "moved", told);
@@ -309,8 +328,10 @@ check_handlers(struct judge *judge, const struct handler *handlers, size_t count
                 }
                 for (size_t j = i + 1; j < count && handlers[j].begun->generation == run->generation; j++)
                         check_pair(judge, &handlers[i], &handlers[j]);
-                if (i + 1 < count && handlers[i + 1].begun->token < run->token)
-                        blame(judge, "order", handlers[i + 1].begun);
+                const struct event *next = i + 1 < count ? handlers[i + 1].begun : NULL;
+                if (next && next->token < run->token &&
+                    (next->generation == run->generation || !may_be_on_its_way(judge, run->generation, next->at)))
+                        blame(judge, "order", next);
         }
 }
 

@@ -11,11 +11,13 @@ operation_of(enum what what, int operation)
         return what == RUN_BEGUN || what == RUN_ENDED ? -operation : operation;
 }
 
+static bool draws_early;
+
 /* The engine shows six minutes past at the instant 0. */
 static unsigned
 verdict(const struct event *events, size_t count)
 {
-        struct history one = {.lease = LEASE, .wall = 6 * MINUTE - 10 * SEC, .is_silent = true};
+        struct history one = {.lease = LEASE, .wall = 6 * MINUTE - 10 * SEC, .is_silent = true, .draws_early = draws_early};
 
         history_add(&one, (struct event){.what = STARTED, .process = 1, .name = -1, .status = 0, .attempt = 4});
         history_add(&one, (struct event){.what = STARTED, .process = 2, .name = -1, .status = 1, .attempt = 4});
@@ -228,6 +230,24 @@ generations_and_tokens_grow(void)
         CU_ASSERT(VERDICT(RUN, OVER, elsewhere) == 1);
 }
 
+/* The first set has its number, and the second one is made, delivered and over before the first one has its row. */
+static void
+a_set_that_was_overtaken_may_have_a_smaller_generation(void)
+{
+        const struct event first = event(1, SET_BEGUN, 1, 1, 0), is_first = event(300, SET_TOLD, 1, 1, 5);
+        const struct event second = event(2, SET_BEGUN, 2, 1, 0), is_second = event(5, SET_TOLD, 2, 1, 6);
+        const struct event run = handler(10, RUN_BEGUN, 2, 6, 7, 1), over = handler(11, RUN_ENDED, 2, 6, 7, 1);
+        const struct event late = handler(400, RUN_BEGUN, 1, 5, 8, 1), end = handler(401, RUN_ENDED, 1, 5, 8, 1);
+
+        CU_ASSERT(VERDICT(first, second, is_second, run, over, is_first, late, end) == 2); /* also as replaced */
+        draws_early = true;
+        CU_ASSERT(VERDICT(first, second, is_second, run, over, is_first, late, end) == 0);
+        CU_ASSERT(VERDICT(first, second, is_second, run, over, late, end) == 0); /* it was not told */
+        CU_ASSERT(VERDICT(first, event(3, SET_TOLD, 1, 1, 5), second, is_second, run, over, late, end) == 2);
+        CU_ASSERT(VERDICT(second, is_second, run, over, event(20, SET_BEGUN, 1, 1, 0), is_first, late, end) == 3);
+        draws_early = false;
+}
+
 static void
 attempts_grow_up_to_the_limit(void)
 {
@@ -428,6 +448,7 @@ main(void)
                 WEIR_TEST(a_claim_decides_against_a_move),
                 WEIR_TEST(what_was_replaced_is_not_claimed),
                 WEIR_TEST(generations_and_tokens_grow),
+                WEIR_TEST(a_set_that_was_overtaken_may_have_a_smaller_generation),
                 WEIR_TEST(attempts_grow_up_to_the_limit),
                 WEIR_TEST(handlers_do_not_overlap),
                 WEIR_TEST(nothing_is_delivered_behind_a_success),

@@ -70,6 +70,8 @@ struct history {
         int64_t lease;
         int64_t wall; /* the time of the engine when CLOCK_MONOTONIC is 0 */
         bool stops_disturb; /* a process that is stopped may keep all others from the engine */
+        bool draws_early;   /* the engine draws the generation of a set before it has the row: those of sets beside each other may
+                               be delivered in another order (decision 902) */
         bool is_silent;
         unsigned violations;
         /* Figures. */

@@ -396,7 +396,9 @@ torment(int count, int64_t most, int64_t stop, int64_t duration)
 static inline void
 judge_world(void)
 {
-        struct history history = {.lease = world.lease, .stops_disturb = !world.engine->start};
+        struct history history = {.lease = world.lease,
+                                  .stops_disturb = !world.engine->start,
+                                  .draws_early = strcmp(world.engine->name, "postgresql") == 0};
         struct timespec wall;
         int64_t now = weir_test_now();
 
