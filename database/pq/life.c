@@ -190,9 +190,8 @@ weir_pq_new(const char *conninfo, const struct weir_pq_config *config)
         char *problem = NULL;
 
         if (!is_valid(config)) {
-                weir_log_write(
-                        WEIR_LOG_ERROR,
-                        "weir_pq_new: the config has another size, a limit below 0, something reserved, or bounds with a pipeline");
+                weir_log_write(WEIR_LOG_ERROR,
+                               "weir_pq_new: the config: its size, a limit below 0, bounds with a pipeline, or a reserved field");
                 errno = EINVAL;
                 return NULL;
         }

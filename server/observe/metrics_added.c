@@ -1,7 +1,7 @@
 /* server/observe/metrics_added.c: what other libraries and the program add to the metrics.
  *
- * Each part is a function that writes to a descriptor.  It gets one in memory, so that a part that has failed can be left out, and
- * that no reader keeps it waiting.
+ * Each part is a function that writes to a descriptor.  It gets one in memory: so a part that has failed can be left out, and no
+ * reader keeps it waiting.
  *
  * Threads: any.
  * Locks:   none; parts are added, and never removed. */

@@ -20,8 +20,9 @@
  * operation until LATE behind its end or the death of the process.  `overlap`, `twice` and `replaced` hold while processes run:
  * they are not judged where a process stood still, and `twice` not where it did not reach the engine.
  *
- * A process that is killed within a lease of a success may not have told the engine: `twice` says nothing of it.  So processes look
- * behind a success, and what such a look has found gone was acknowledged: `gone` is about that, whatever becomes of the process. */
+ * A process that is killed within a lease of a success may not have told the engine: `twice` says nothing of it.  So processes
+ * look behind a success, and what such a look has found gone was acknowledged: `gone` is about that, whatever becomes of the
+ * process. */
 #ifndef WEIR_TEST_DURABLE_CHECKER_H
 #define WEIR_TEST_DURABLE_CHECKER_H
 
@@ -263,8 +264,9 @@ static inline void
 count_short_lived(struct judge *judge, const struct handler *handler)
 {
         const struct event *run = handler->begun, *end = handler->ended;
+        int64_t lease = judge->history->lease;
 
-        if (!end || end->status || is_connected(judge, run->process, run->at - judge->history->lease, end->at + judge->history->lease))
+        if (!end || end->status || is_connected(judge, run->process, run->at - lease, end->at + lease))
                 return;
         judge->history->short_lived++;
         for (const struct event *look = end + 1; look < judge->end; look++)

@@ -76,7 +76,8 @@ struct history {
         unsigned violations;
         /* Figures. */
         unsigned sets, cancels, runs, repeats, firings, kills, stops, disturbances, unknown, doubtful;
-        unsigned short_lived, seen_gone; /* successes of processes that were killed or cut off within a lease; seen to be acknowledged */
+        unsigned short_lived; /* successes of processes that were killed or cut off within a lease */
+        unsigned seen_gone;   /* those of them that were seen to be acknowledged */
 };
 
 /* Result: a descriptor for history_say. */

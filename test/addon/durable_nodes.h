@@ -412,7 +412,7 @@ judge_world(void)
         printf("%u sets, %u timers cancelled, %u deliveries, %u of them not the first, %u firings of schedules;\n"
                "    %u nodes ended, %u stops, %u disturbances of connections or the engine;\n"
                "    %u operations without an answer, %u sets for which that may be the reason that they have gone;\n"
-               "    %u successes of nodes that were killed or cut off within a lease, of which %u were seen to be acknowledged\n    ",
+               "    %u successes of nodes that were killed or cut off within a lease, and %u of them were seen to be kept\n    ",
                history.sets, history.cancels, history.runs, history.repeats, history.firings, history.kills, history.stops,
                history.disturbances, history.unknown, history.doubtful, history.short_lived, history.seen_gone);
         CU_ASSERT(history.sets > 0 && history.runs > 0 && history.kills > 0);

@@ -187,7 +187,8 @@ a_script_has_bounds_for_each_result(void)
         weir_test_begin_real(1);
         config.max_rows = 3;
         SQL_POOL *pool = SQL(new)(server_url(false), &config);
-        weir_task_run(SQL(script_new)(pool, "SELECT 1 UNION ALL SELECT 2 UNION ALL SELECT 3; SELECT 4 UNION ALL SELECT 5", see, &seen));
+        const char *sql = "SELECT 1 UNION ALL SELECT 2 UNION ALL SELECT 3; SELECT 4 UNION ALL SELECT 5";
+        weir_task_run(SQL(script_new)(pool, sql, see, &seen));
         CU_ASSERT(seen.status == 0 && seen.rows == 2 && seen.number == 4);
         seen = fresh();
         weir_task_run(SQL(script_new)(pool, "SELECT 1; " SQL_COUNT_TO(4) "; SELECT 6", see, &seen));
