@@ -227,6 +227,13 @@ sizes_are_rounded_up_to_eight_bytes(void)
 }
 
 static void
+tend_to_all(void)
+{
+        while (weir__slabs_tend(WEIR_FOREVER))
+                continue;
+}
+
+static void
 all_memory_returns_whatever_the_order_but_for_one_arena(void)
 {
         struct blocks blocks = {0};
@@ -235,6 +242,48 @@ all_memory_returns_whatever_the_order_but_for_one_arena(void)
         shuffle(&blocks);
         give(&blocks, SIZE_MAX, true);
         slab_check();
+        tend_to_all();
+        slab_check();
+        CU_ASSERT_EQUAL(atomic_load(&mapped), ARENA);
+        end(&blocks);
+}
+
+/* In the order in which they were made, so that arenas become unused as a whole; and in any order. */
+static void
+load_that_comes_and_goes_within_a_second_maps_nothing(void)
+{
+        struct blocks blocks = {0};
+
+        take_arenas(&blocks, 8, 20);
+        size_t full = blocks.count;
+        unsigned before = atomic_load(&given_back);
+        atomic_store(&maps_left, 0);
+        for (int i = 0; i < 4; i++) {
+                if (i % 2)
+                        shuffle(&blocks);
+                give(&blocks, SIZE_MAX, true);
+                slab_check();
+                while (blocks.count < full && take(&blocks, 8))
+                        continue;
+                CU_ASSERT(blocks.count >= full);
+        }
+        CU_ASSERT_EQUAL(atomic_load(&mapped), 20 * ARENA);
+        CU_ASSERT_EQUAL(atomic_load(&given_back), before);
+        atomic_store(&maps_left, -1);
+        end(&blocks);
+}
+
+/* More arenas than may wait: the first of them go. */
+static void
+few_arenas_wait(void)
+{
+        struct blocks blocks = {0};
+
+        take_arenas(&blocks, 8, 60);
+        give(&blocks, SIZE_MAX, true);
+        slab_check();
+        CU_ASSERT_EQUAL(atomic_load(&mapped), 33 * ARENA);
+        tend_to_all();
         CU_ASSERT_EQUAL(atomic_load(&mapped), ARENA);
         end(&blocks);
 }
@@ -302,13 +351,6 @@ thin_out(struct blocks *blocks, size_t each, bool in_any_order)
                 shuffle(&gone);
         give(&gone, SIZE_MAX, true);
         free(gone.at);
-}
-
-static void
-tend_to_all(void)
-{
-        while (weir__slabs_tend(WEIR_FOREVER))
-                continue;
 }
 
 /* One block in many slabs stays.  So their arenas stay, but the pages of the slabs between go back. */
@@ -674,6 +716,8 @@ main(void)
                 WEIR_TEST(sizes_are_rounded_up_to_eight_bytes),
                 WEIR_TEST(blocks_of_every_class_are_aligned_to_8_bytes_and_lie_apart),
                 WEIR_TEST(all_memory_returns_whatever_the_order_but_for_one_arena),
+                WEIR_TEST(load_that_comes_and_goes_within_a_second_maps_nothing),
+                WEIR_TEST(few_arenas_wait),
                 WEIR_TEST(arena_is_kept_against_going_to_and_fro),
                 WEIR_TEST(few_slabs_keep_their_pages_when_they_are_unused),
                 WEIR_TEST(memory_goes_back_when_nobody_has_used_it_for_a_second),

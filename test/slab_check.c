@@ -22,8 +22,8 @@ check_arena(struct arena *arena)
                 weir__panic("arena %p: %u used, %u unused", (void *)arena, arena->used, unused);
         if (wasted != arena->wasted_count)
                 weir__panic("arena %p: %u wasted, and %u are counted", (void *)arena, wasted, arena->wasted_count);
-        if ((arena->used == 0) != (arena == all.kept))
-                weir__panic("arena %p: %u used, and %p is kept", (void *)arena, arena->used, (void *)all.kept);
+        if ((arena->used == 0) != (arena == all.kept) && !(arena->used == 0 && is_waiting(arena)))
+                weir__panic("arena %p: %u used, does not wait, and %p is kept", (void *)arena, arena->used, (void *)all.kept);
 }
 
 static void
@@ -49,11 +49,9 @@ slab_check(void)
         weir__lock(&all.lock);
         for (struct weir__link *link = weir__list_first(&all.arenas); link; link = weir__list_next(&all.arenas, link), arenas++)
                 check_arena(weir__container_of(link, struct arena, link));
-        unsigned waiting = 0;
-        for (struct weir__link *link = weir__list_first(&all.waiting); link; link = weir__list_next(&all.waiting, link))
-                waiting += weir__container_of(link, struct arena, waiting)->used > 0;
-        if (waiting != all.waiting_count || waiting > WAITING_MOST)
-                weir__panic("%u arenas in use wait, and %u are counted", waiting, all.waiting_count);
+        unsigned waiting = count_of(&all.waiting);
+        if (waiting != all.waiting_count || waiting > WAITING_MOST || (all.kept && is_waiting(all.kept)))
+                weir__panic("%u arenas wait, and %u are counted", waiting, all.waiting_count);
         if (arenas > all.arena_count)
                 weir__panic("%zu arenas in the list, and %zu in all", arenas, all.arena_count);
         for (size_t size_class = 0; size_class < WEIR__BLOCK_CLASSES; size_class++) {

@@ -1,7 +1,7 @@
 /* kernel/memory/slab.c: arenas of 2 MiB, cut into slabs of 8 KiB, cut into blocks of one size.
  *
  *      a slab:   unused --cut--> full <--> partial --the last block comes back--> unused
- *      an arena: new --> has unused slabs <--> has none;  its last slab becomes unused --> kept, or unmapped
+ *      an arena: new --> has unused slabs <--> has none;  its last slab becomes unused --> kept, or waits --> unmapped
  *
  * Blocks have no header.  Masking the address of a block leads to its arena.  The first two slabs of an arena are never cut:
  * they hold the data about all others.  (Data inside the slabs would lie in the same set of each CPU cache.)
@@ -12,15 +12,15 @@
  * Invariants (test/slab_check.c):
  *   - a slab is in the list of its class if and only if it is partial;
  *   - an arena is in the list if and only if it has unused slabs;
- *   - at most one arena has no used slab: the kept one.
+ *   - an arena that has no used slab is the kept one, or waits.
  * A slab that is being cut counts as used, and so does one whose pages are being given back.
  *
- * Giving back.  An arena is unmapped when its last slab becomes unused.  One such arena is kept, so a program at the edge of an
- * arena does not map it again and again.  An arena is wasteful when more than half of its pages are those of unused slabs.  It
- * loses these pages when it has waited for DECAY (kernel/sched/tender.c).  WAITING_MOST of them may wait, and the one that came
- * first makes room for the next.  Blocks are often freed in about the order in which they were made.  Then an arena that waits is
- * soon unmapped as a whole, which is cheaper.  And a load that comes and goes within that time pays for no page twice.  The
- * virtual clock does not say how long memory is not used: there WAITING_FEW may wait.
+ * Giving back.  An arena is wasteful when more than half of its pages are those of unused slabs.  It waits for DECAY
+ * (kernel/sched/tender.c), and loses these pages then; as a whole, if no slab is used.  One such arena is kept, so that a program
+ * with little to do does not map it again and again.  WAITING_MOST arenas may wait, and the one that came first makes room for the
+ * next.  Blocks are often freed in about the order in which they were made.  Then an arena is unmapped as a whole, which is
+ * cheaper.  And a load that comes and goes within that time pays for no page twice.  The virtual clock does not say how long memory
+ * is not used: there WAITING_FEW may wait.
  *
  * Huge pages.  The first arena has small pages and a quarter of the slabs, so a small program has no page that it does not
  * need.  All further ones are huge pages where the system gives these on request: touching 2 MiB for the first time takes 0.2 ms
@@ -84,7 +84,7 @@ static struct {
         /* Guarded by lock. */
         struct weir__list every;   /* all arenas */
         struct weir__list arenas;  /* with unused slabs */
-        struct arena *kept;        /* the one of them that has no used slab; NULL: none */
+        struct arena *kept;        /* has no used slab, and does not wait; NULL: none */
         struct weir__list waiting; /* wasteful ones, the one that came first first */
         unsigned waiting_count;
         size_t arena_count;
@@ -235,7 +235,7 @@ end_wait(struct arena *arena)
         all.waiting_count--;
 }
 
-/* An arena has no used slab any more. */
+/* An arena that has no used slab does not wait for others any more. */
 static void
 drop_arena(struct arena *arena, struct garbage *garbage)
 {
@@ -269,7 +269,9 @@ static void
 take_wasted(struct arena *arena, struct garbage *garbage)
 {
         end_wait(arena);
-        if (!is_wasteful(arena, garbage->should_keep))
+        if (!arena->used)
+                drop_arena(arena, garbage);
+        if (!arena->used || !is_wasteful(arena, garbage->should_keep))
                 return;
         garbage->wasteful = arena;
         weir__list_concat(&garbage->slabs, &arena->wasted);
@@ -277,7 +279,7 @@ take_wasted(struct arena *arena, struct garbage *garbage)
         arena->wasted_count = 0;
 }
 
-/* Lets a wasteful arena wait, and takes the pages of the one that has waited longest. */
+/* Lets an arena wait, and takes the pages of the one that has waited longest. */
 static void
 let_wait(struct arena *arena, struct garbage *garbage)
 {
@@ -302,9 +304,9 @@ put_unused(struct slab *slab, struct garbage *garbage)
         weir__list_prepend(&arena->wasted, &slab->link);
         arena->wasted_count++;
         disuse(arena, 1);
-        if (!arena->used)
+        if (!arena->used && (!all.kept || garbage->wasteful || !garbage->should_keep))
                 drop_arena(arena, garbage);
-        else if (is_wasteful(arena, garbage->should_keep))
+        else if (!arena->used || is_wasteful(arena, garbage->should_keep))
                 let_wait(arena, garbage);
 }
 
