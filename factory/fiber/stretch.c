@@ -156,5 +156,6 @@ weir__fiber_leave(struct weir__fiber *fiber, enum weir__fiber_wish wish, void *a
         atomic_store_explicit(&fiber->at, at, memory_order_relaxed);
         if (wish == WEIR__FIBER_END)
                 weir__context_end(&fiber->context);
-        weir__context_leave(&fiber->context);
+        else
+                weir__context_leave(&fiber->context);
 }

@@ -3,8 +3,6 @@
  * Threads: any.  No locks. */
 #include "kernel/stack/frame.h"
 
-#include <string.h>
-
 #ifndef WEIR_SWITCH_BY_UCONTEXT
 
 /* In assembly: where a new context begins. */
@@ -22,6 +20,7 @@ struct frame {
 #define MXCSR_DEFAULT 0x1f80
 #define X87_DEFAULT   0x037f
 
+/* What the beginning does not need is left as it is, but for the end of the chain of frames. */
 static void
 fill(struct frame *frame, void (*body)(void *argument), void *argument)
 {
@@ -29,6 +28,7 @@ fill(struct frame *frame, void (*body)(void *argument), void *argument)
         frame->x87 = X87_DEFAULT;
         frame->r12 = (void *)body;
         frame->r13 = argument;
+        frame->rbp = NULL;
 }
 #else
 struct frame {
@@ -41,8 +41,10 @@ struct frame {
 static void
 fill(struct frame *frame, void (*body)(void *argument), void *argument)
 {
+        frame->fpcr = 0;
         frame->x19 = (void *)body;
         frame->x20 = argument;
+        frame->x29 = NULL;
 }
 #endif
 
@@ -54,7 +56,6 @@ weir__frame_make(char *low, char *top, void (*body)(void *argument), void *argum
         struct frame *frame = (struct frame *)((uintptr_t)top & ~(uintptr_t)15) - 1;
 
         (void)low;
-        memset(frame, 0, sizeof *frame);
         frame->start = weir__context_start;
         fill(frame, body, argument);
         return frame;

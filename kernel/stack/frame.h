@@ -13,8 +13,9 @@
 /* Stores the registers on the stack that runs, exchanges the stack pointer with *sp, and loads the registers that are there. */
 void weir__context_swap(void **sp);
 
-/* The same for a stack that never runs again: it may be used as soon as the other one runs. */
-void weir__context_go(void **sp) __attribute__((noreturn));
+/* The same for a stack that never runs again: it may be used as soon as the other one runs.  It does not return, but is not
+ * declared so: a compiler calls it by a jump then, which leaves no call open. */
+void weir__context_go(void **sp);
 
 /* Puts a frame onto a stack that does not run, below `top`, so that the first swap calls `body` with `argument`.  `low` is the
  * lowest address of the stack.  Returns the stack pointer. */

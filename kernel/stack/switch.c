@@ -70,10 +70,13 @@ struct weir__context_extra {
 
 /* -- the parts of a switch -- */
 
-PART bool
-is_extra_needed(void)
+static bool is_extra_needed; /* constant once the library is loaded */
+
+void
+weir__context_prepare(void)
 {
-        return __cxa_get_globals || __sanitizer_start_switch_fiber || __tsan_switch_to_fiber || __lsan_register_root_region;
+        is_extra_needed = __cxa_get_globals || __sanitizer_start_switch_fiber || __tsan_switch_to_fiber ||
+                          __lsan_register_root_region;
 }
 
 /* The context is over. */
@@ -195,7 +198,7 @@ weir__context_make(struct weir__context *context, struct weir__stack *stack, voi
         char *low = stack->top - stack->size, *top = stack->top;
 
         context->extra = NULL;
-        if (__builtin_expect(is_extra_needed(), 0)) {
+        if (__builtin_expect(is_extra_needed, 0)) {
                 context->extra = make_extra(stack, body, argument);
                 top = (char *)context->extra;
                 body = begin;
@@ -224,15 +227,22 @@ weir__context_leave(struct weir__context *context)
                 weir__context_swap(&context->sp);
 }
 
-UNSEEN void
-weir__context_end(struct weir__context *context)
+UNSEEN static __attribute__((cold, noinline)) void
+end_with_extra(struct weir__context *context)
 {
-        if (!context->extra)
-                weir__context_go(&context->sp);
         context->extra->is_over = true;
         tell_leave(context->extra, NULL);
         weir__context_swap(&context->sp);
         weir__panic("a context was entered after its end");
+}
+
+UNSEEN void
+weir__context_end(struct weir__context *context)
+{
+        if (__builtin_expect(context->extra != NULL, 0))
+                end_with_extra(context);
+        else
+                weir__context_go(&context->sp);
 }
 
 void

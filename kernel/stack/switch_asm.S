@@ -1,11 +1,13 @@
 /* kernel/stack/switch_asm.S: the switch itself.  switch.c has the frame.
  *
  * void weir__context_swap(void **sp): stores what a call preserves, exchanges the stack pointer with *sp, and loads what is
- * stored there.  It goes on by a jump, so that no prediction of a return is wrong.
+ * stored there.  It goes on by a jump: a return would be predicted to go to its own caller.
  *
- * void weir__context_go(void **sp): the same for a side that never goes on: nothing is stored.
+ * void weir__context_go(void **sp): the same for a side that never goes on: nothing is stored.  It goes on by a return, and no
+ * call of a context is open then.  So if the context has not left in between, this return and those behind it are predicted right.
  *
- * weir__context_start: the first instruction of a context.  An unwinder ends here. */
+ * weir__context_start: the first instruction of a context.  An unwinder ends here.  The body is entered by a jump, and finds a
+ * return address as behind a call. */
 
 #if defined(__x86_64__)
         .text
@@ -40,7 +42,6 @@ weir__context_swap:
         movq (%rdi), %rax
         movq %rsp, (%rdi)
         movq %rax, %rsp
-.Lload:
         ldmxcsr (%rsp)
         fldcw 4(%rsp)
         addq $8, %rsp
@@ -78,7 +79,16 @@ weir__context_go:
         .cfi_startproc
         .cfi_undefined %rip
         movq (%rdi), %rsp
-        jmp .Lload
+        ldmxcsr (%rsp)
+        fldcw 4(%rsp)
+        addq $8, %rsp
+        popq %r15
+        popq %r14
+        popq %r13
+        popq %r12
+        popq %rbx
+        popq %rbp
+        ret
         .cfi_endproc
         .size weir__context_go, . - weir__context_go
 
@@ -90,7 +100,10 @@ weir__context_start:
         .cfi_startproc
         .cfi_undefined %rip
         movq %r13, %rdi
-        call *%r12
+        leaq .Lover(%rip), %rax
+        pushq %rax
+        jmp *%r12
+.Lover:
         ud2
         .cfi_endproc
         .size weir__context_start, . - weir__context_start
@@ -122,7 +135,6 @@ weir__context_swap:
         mov x11, sp
         str x11, [x0]
         mov sp, x10
-.Lload:
         ldr x9, [sp, #0]
         msr fpcr, x9
         ldp x19, x20, [sp, #16]
@@ -152,7 +164,20 @@ weir__context_go:
         .cfi_undefined x30
         ldr x10, [x0]
         mov sp, x10
-        b .Lload
+        ldr x9, [sp, #0]
+        msr fpcr, x9
+        ldp x19, x20, [sp, #16]
+        ldp x21, x22, [sp, #32]
+        ldp x23, x24, [sp, #48]
+        ldp x25, x26, [sp, #64]
+        ldp x27, x28, [sp, #80]
+        ldp x29, x30, [sp, #96]
+        ldp d8, d9, [sp, #112]
+        ldp d10, d11, [sp, #128]
+        ldp d12, d13, [sp, #144]
+        ldp d14, d15, [sp, #160]
+        add sp, sp, #176
+        ret
         .cfi_endproc
         .size weir__context_go, . - weir__context_go
 
@@ -164,7 +189,10 @@ weir__context_start:
         .cfi_startproc
         .cfi_undefined x30
         mov x0, x20
-        blr x19
+        mov x16, x19
+        adr x30, .Lover
+        br x16
+.Lover:
         brk #1
         .cfi_endproc
         .size weir__context_start, . - weir__context_start
