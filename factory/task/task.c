@@ -136,9 +136,7 @@ weir__task_discard(struct weir_task *task)
 void
 weir__task_deliver(struct weir_task *task)
 {
-        struct weir__worker *worker = weir__worker_self();
-
-        weir__deliver(worker && worker->poller ? worker->poller : weir__poller_at(task->poller), &task->work);
+        weir__deliver_near(task->poller, &task->work);
 }
 
 void

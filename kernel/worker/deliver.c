@@ -39,6 +39,20 @@ weir__deliver(struct weir__poller *poller, struct weir__work *work)
 }
 
 void
+weir__deliver_near(unsigned other, struct weir__work *work)
+{
+        const struct weir__worker *worker = weir__worker_self();
+        struct weir__poller *poller = worker ? worker->poller : NULL;
+
+        if (!poller)
+                weir__inbox_push(&weir__poller_at(other)->inbox, work);
+        else if (weir__pin())
+                append(poller, work);
+        else
+                deliver_in_doubt(poller, work);
+}
+
+void
 weir__deliver_requeued(struct weir__poller *poller, struct weir__work *work)
 {
         poller->ready.has_requeued = true;

@@ -8,6 +8,9 @@
  * Never blocks, never allocates, runs nothing.  The work may run, and be gone, before this returns.  Any thread. */
 void weir__deliver(struct weir__poller *poller, struct weir__work *work);
 
+/* The same to the poller of the worker that this is, if it has one; else to the other one. */
+void weir__deliver_near(unsigned other, struct weir__work *work);
+
 /* Delivers work that gave way to other work.  The worker takes in descriptors, deadlines and the inbox before it runs this work.
  * Owner only. */
 void weir__deliver_requeued(struct weir__poller *poller, struct weir__work *work);
