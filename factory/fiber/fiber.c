@@ -10,7 +10,6 @@
 #include <errno.h>
 #include <string.h>
 
-#include "factory/sync/guard.h"
 #include "factory/fiber/hop.h"
 #include "factory/task/live.h"
 #include "factory/task/series_extra.h"
@@ -19,6 +18,7 @@
 #include "kernel/memory/memory.h"
 #include "kernel/memory/slab.h"
 #include "kernel/observe/log.h"
+#include "kernel/runtime/runtime.h"
 #include "kernel/stack/stack.h"
 #include "kernel/worker/deliver.h"
 #include "kernel/worker/user.h"
@@ -28,6 +28,7 @@ _Static_assert(sizeof(struct weir__fiber) <= WEIR__BLOCK_MAX, "a fiber comes fro
 #endif
 
 static void feed(struct weir_series *series);
+static bool end_at_once(struct weir__fiber *fiber);
 static void complete(struct weir__fiber *fiber);
 static const struct weir__task_ops fiber_ops;
 
@@ -51,50 +52,7 @@ weir__fiber_self(void)
         return worker ? worker->fiber : NULL;
 }
 
-/* -- stretches -- */
-
-/* On the fiber's stack. */
-static void
-body(void *argument)
-{
-        struct weir__fiber *fiber = argument;
-
-        fiber->task.status = fiber->function(fiber->task.context);
-        if (__builtin_expect(!weir__fiber_self(), 0))
-                weir__user_forked();
-        if (fiber->groups)
-                weir__groups_close_all(fiber);
-        if (fiber->has_refused)
-                weir__fiber_drop_refused(fiber);
-        weir__fiber_leave(fiber, WEIR__FIBER_END, NULL);
-}
-
-/* -- the own task: it begins, it yields, and it waits -- */
-
-int
-weir__fiber_take_stack(struct weir__fiber *fiber)
-{
-        int failed = weir__stack_take(&fiber->stack);
-
-        if (failed)
-                return failed;
-        fiber->stack->owner = fiber;
-        weir__context_make(&fiber->context, fiber->stack, body, fiber);
-        return 0;
-}
-
-/* Returns whether there is a stack now. */
-static bool
-begin(struct weir__fiber *fiber)
-{
-        int cause = weir__fiber_cause(fiber), failed = cause ? cause : weir__fiber_take_stack(fiber);
-
-        if (!failed)
-                return true;
-        fiber->task.status = failed;
-        fiber->wish = WEIR__FIBER_END;
-        return false;
-}
+/* -- it begins -- */
 
 static inline void
 call(struct weir__fiber *fiber)
@@ -129,15 +87,48 @@ weir__fiber_run_own(struct weir__fiber *fiber)
         go_on(fiber);
 }
 
+/* What comes next may be a fiber that begins: its lines are on their way from memory meanwhile. */
+static inline void
+fetch(const struct weir__work *next)
+{
+        const char *fiber = (const char *)next;
+
+        if (!next)
+                return;
+        __builtin_prefetch(fiber, 1);
+        __builtin_prefetch(fiber + offsetof(struct weir__fiber, inner), 1);
+        __builtin_prefetch(fiber + offsetof(struct weir__fiber, inner) + 64, 1);
+        __builtin_prefetch(fiber + offsetof(struct weir__fiber, context), 1);
+        __builtin_prefetch(fiber + offsetof(struct weir__fiber, lock), 1);
+}
+
+/* Without a stack the function is not called. */
+static inline void
+begin(struct weir__fiber *fiber)
+{
+        int cause = weir__fiber_cause(fiber), failed = cause ? cause : weir__fiber_take_stack(fiber);
+
+        fetch(fiber->task.work.next);
+        if (failed) {
+                fiber->task.status = failed;
+                fiber->wish = WEIR__FIBER_END;
+        } else {
+                call(fiber);
+        }
+        if (fiber->wish != WEIR__FIBER_END || weir__series_has_queued(&fiber->inner) || !end_at_once(fiber))
+                go_on(fiber);
+}
+
+/* -- the own task: it yields, and it waits -- */
+
 static void
 run_own(struct weir__work *work)
 {
         struct weir__fiber *fiber = weir__container_of(work, struct weir__fiber, own.task.work);
 
         atomic_store_explicit(&fiber->own.task.word, WEIR__RUNNING, memory_order_relaxed);
-        if (fiber->stack || begin(fiber))
-                call(fiber);
-        if (fiber->wish == WEIR__FIBER_YIELD && fiber->has_waited && !weir__series_has_queued(fiber->scope))
+        call(fiber);
+        if (fiber->wish == WEIR__FIBER_YIELD && !weir__series_has_queued(fiber->scope))
                 weir__task_deliver(&fiber->own.task);
         else
                 go_on(fiber);
@@ -189,23 +180,6 @@ weir__fiber_deliver_own(struct weir__fiber *fiber)
 /* -- between stretches -- */
 
 int
-weir__fiber_leave_host(struct weir__fiber *fiber)
-{
-        struct weir_series *series = fiber->is_hosted ? weir_series_of(fiber->host) : NULL;
-
-        if (!fiber->is_hosted)
-                return 0;
-        if (!series)
-                return -ENOMEM;
-        fiber->is_hosted = false;
-        atomic_store_explicit(&fiber->limit, NULL, memory_order_relaxed);
-        weir__lock(&fiber->inner.lock);
-        weir__series_enter(&fiber->inner, series);
-        weir__unlock(&fiber->inner.lock);
-        return 0;
-}
-
-int
 weir__fiber_find_cause(struct weir__fiber *fiber)
 {
         int failed = weir__fiber_leave_host(fiber);
@@ -236,21 +210,6 @@ weir__fiber_start(struct weir__fiber *fiber, struct weir_task *task)
         ops->start(task);
 }
 
-/* Nothing may be pushed into the series of a shield any more, which may have references. */
-static void
-end_shield(struct weir__fiber *fiber)
-{
-        struct weir_series *shield = fiber->shield;
-
-        weir__guard_hand_over(shield, &fiber->inner);
-        weir__lock(&shield->lock);
-        shield->state = WEIR__SERIES_ENDED;
-        shield->parent = NULL;
-        weir__unlock(&shield->lock);
-        if (weir__series_extra_of(shield))
-                weir__series_give_up_holds(shield); /* for which there was no memory */
-}
-
 static void
 set_status(struct weir__fiber *fiber)
 {
@@ -259,57 +218,72 @@ set_status(struct weir__fiber *fiber)
         fiber->task.status = result ? result : weir__series_result(&fiber->inner);
 }
 
-/* A fiber that was started alone and has not waited is known to nobody, unless somebody has a reference to its series. */
-static bool
-is_private(const struct weir__fiber *fiber)
+/* Neither the fiber nor those around it have a cause, which would be its status, and nothing of its own is to be given up. */
+static inline bool
+is_plain(const struct weir__fiber *fiber)
 {
         const struct weir_series *inner = &fiber->inner;
 
-        return !fiber->task.series && !fiber->has_waited && !fiber->shield && !weir__phase_is_stopping() &&
-               !inner->free_context && !weir__series_extra_of(inner) &&
-               !atomic_load_explicit(&inner->cause, memory_order_relaxed) &&
-               atomic_load_explicit(&inner->references, memory_order_acquire) == 2;
+        return !fiber->shield && !inner->free_context && !weir__series_extra_of(inner) && !weir__phase_is_stopping() &&
+               !atomic_load_explicit(&weir__series_descents, memory_order_acquire) &&
+               !atomic_load_explicit(&inner->cause, memory_order_acquire);
 }
 
 /* A child of a group is known to that alone, unless somebody has a reference to its series.  If so the group leaves it, and it is
- * gone.  Neither the fiber nor those around it have a cause, which would be its status. */
+ * gone. */
 static bool
 end_private_child(struct weir__fiber *fiber)
 {
-        struct weir_series *inner = &fiber->inner;
-
-        if (!fiber->is_child || fiber->shield || fiber->task.on_free || inner->free_context || weir__series_extra_of(inner) ||
-            atomic_load_explicit(&weir__series_descents, memory_order_acquire) || weir__phase_is_stopping() ||
-            atomic_load_explicit(&inner->cause, memory_order_acquire))
+        if (fiber->task.on_free)
                 return false;
-        set_status(fiber);
-        if (!weir__group_forget_private(inner, fiber->task.series, fiber->task.status))
+        if (fiber->task.status > 0 || fiber->inner.poison)
+                set_status(fiber);
+        if (!weir__group_forget_private(&fiber->inner, fiber->task.series, fiber->task.status))
                 return false;
         weir__free(fiber, sizeof *fiber);
         return true;
 }
 
-static void
-end(struct weir__fiber *fiber)
+/* A fiber that was started alone and has not waited is known to nobody, unless somebody has a reference to its series. */
+static bool
+end_private_root(struct weir__fiber *fiber)
 {
-        if (end_private_child(fiber))
-                return;
-        if (is_private(fiber)) {
+        if (fiber->task.series || fiber->has_waited || atomic_load_explicit(&fiber->inner.references, memory_order_acquire) != 2)
+                return false;
+        if (fiber->task.done || fiber->task.on_free) {
                 set_status(fiber);
                 atomic_store_explicit(&fiber->inner.references, 1, memory_order_relaxed);
                 complete(fiber);
-                return;
+        } else {
+                weir__free(fiber, sizeof *fiber);
+                weir__runtime_leave();
         }
+        return true;
+}
+
+/* Returns false if others may know it. */
+static bool
+end_at_once(struct weir__fiber *fiber)
+{
+        return is_plain(fiber) && (fiber->is_child ? end_private_child(fiber) : end_private_root(fiber));
+}
+
+static void
+end(struct weir__fiber *fiber)
+{
+        if (end_at_once(fiber))
+                return;
         if (fiber->shield)
-                end_shield(fiber);
+                weir__fiber_end_shield(fiber);
         weir__series_end_fed(&fiber->inner);
 }
 
 /* A fiber that was started alone is a root once it waits: one that ends at once needs no place in the registry. */
 static void
-register_root(struct weir__fiber *fiber)
+begin_to_wait(struct weir__fiber *fiber)
 {
         fiber->has_waited = true;
+        fiber->own.task.work.ops = NULL;
         if (fiber->task.series) {
                 weir__lock(&fiber->inner.lock); /* a dump finds it by its task */
                 fiber->inner.started = weir__live_stamp();
@@ -325,7 +299,7 @@ feed(struct weir_series *series)
         struct weir__fiber *fiber = fiber_of_series(series);
 
         if (__builtin_expect(!fiber->has_waited, 0) && fiber->wish != WEIR__FIBER_END)
-                register_root(fiber);
+                begin_to_wait(fiber);
         switch ((enum weir__fiber_wish)fiber->wish) {
         case WEIR__FIBER_YIELD: weir__fiber_deliver_own(fiber); break;
         case WEIR__FIBER_SLEEP: weir__fiber_start_sleep(fiber); break;
@@ -351,37 +325,10 @@ function_of(const struct weir_series *series)
 
 /* -- the end -- */
 
-/* The end of a fiber may run the next stretch of another one that awaits it, and so on: within one end the others are delivered,
- * so that a chain of fibers needs no stack. */
-static void
-complete(struct weir__fiber *fiber)
-{
-        struct weir__worker *worker = weir__worker_self();
-
-        if (worker->is_completing) {
-                weir__task_make_ready(&fiber->task);
-                return;
-        }
-        worker->is_completing = true;
-        fiber->task.work.ops->run(&fiber->task.work);
-        worker->is_completing = false;
-}
-
-static void
-inner_ended(struct weir_series *series)
-{
-        struct weir__fiber *fiber = fiber_of_series(series);
-
-        set_status(fiber);
-        if (!(atomic_fetch_or_explicit(&fiber->flags, WEIR__FIBER_OVER, memory_order_acq_rel) & WEIR__FIBER_ENDING))
-                complete(fiber);
-}
-
 /* The inner series has the last word on the memory: others may have references to it. */
 static void
-run(struct weir__work *work)
+finish(struct weir__fiber *fiber)
 {
-        struct weir__fiber *fiber = (struct weir__fiber *)work;
         struct weir_series *series = fiber->task.series;
 
         weir__task_call(&fiber->task);
@@ -397,6 +344,44 @@ run(struct weir__work *work)
         weir_series_unref(&fiber->inner);
         if (!is_child)
                 weir__task_go_on(series);
+}
+
+/* The end of a fiber may run the next stretch of another one that awaits it, and so on: within one end the others are delivered,
+ * so that a chain of fibers needs no stack. */
+static void
+complete(struct weir__fiber *fiber)
+{
+        struct weir__worker *worker = weir__worker_self();
+
+        if (worker->is_completing) {
+                weir__task_make_ready(&fiber->task);
+                return;
+        }
+        worker->is_completing = true;
+        finish(fiber);
+        worker->is_completing = false;
+}
+
+static void
+inner_ended(struct weir_series *series)
+{
+        struct weir__fiber *fiber = fiber_of_series(series);
+
+        set_status(fiber);
+        if (!(atomic_fetch_or_explicit(&fiber->flags, WEIR__FIBER_OVER, memory_order_acq_rel) & WEIR__FIBER_ENDING))
+                complete(fiber);
+}
+
+/* Its task is delivered to begin, and may be at its end. */
+static void
+run(struct weir__work *work)
+{
+        struct weir__fiber *fiber = (struct weir__fiber *)work;
+
+        if (atomic_load_explicit(&fiber->task.word, memory_order_relaxed) == WEIR__READY)
+                finish(fiber);
+        else
+                begin(fiber);
 }
 
 static void
@@ -455,7 +440,7 @@ go_to_begin(struct weir__fiber *fiber)
         if (fiber->is_begun)
                 weir__series_go_on(fiber->scope);
         else
-                weir__fiber_deliver_own(fiber);
+                weir__task_deliver(&fiber->task);
 }
 
 static void
@@ -519,8 +504,18 @@ name(const struct weir_task *task, int *size)
         return text;
 }
 
+/* Its callback comes only at its end. */
+static weir__function *
+next_function(const struct weir__work *work)
+{
+        const struct weir__fiber *fiber = (const struct weir__fiber *)work;
+
+        return atomic_load_explicit(&fiber->task.word, memory_order_relaxed) == WEIR__PENDING ? (weir__function *)fiber->function
+                                                                                              : weir__task_function(work);
+}
+
 static const struct weir__task_ops fiber_ops = {
-        .work = {.run = run, .kind = "a fiber", .is_migratable = true, .function = weir__task_function, .name = weir__task_name},
+        .work = {.run = run, .kind = "a fiber", .is_migratable = true, .function = next_function, .name = weir__task_name},
         .start = start,
         .must_start = must_start,
         .end_early = end_early,
@@ -587,8 +582,7 @@ weir_fiber_new_as(const char *name, weir_fiber_fn *function, weir_task_fn *done,
                 .references = 2, /* until it has ended, and until the task is freed */
                 .is_part = true,
         };
-        fiber->own.task.work.ops = NULL;
-        memset(&fiber->own + 1, 0, sizeof *fiber - offsetof(struct weir__fiber, own) - sizeof fiber->own);
+        memset(&fiber->context, 0, sizeof *fiber - offsetof(struct weir__fiber, context));
         weir__lock_init(&fiber->inner.lock, WEIR__RANK_SERIES);
         weir__lock_init(&fiber->lock, WEIR__RANK_COMBINATOR);
         fiber->scope = &fiber->inner;

@@ -12,7 +12,8 @@
  * wants next.  So a task that was awaited is there until the next await, and nothing that may resume the fiber starts while its
  * stack runs.
  *
- * What a fiber awaits without a task of the program (to begin, a yield, a sleep, a channel) uses a task in its block. */
+ * It begins as the work of its own task, and ends as that.  What it awaits without a task of the program (a yield, a sleep, a
+ * channel, a group) uses another task in its block. */
 #ifndef WEIR_FACTORY_FIBER_H
 #define WEIR_FACTORY_FIBER_H
 
@@ -52,22 +53,12 @@ struct weir__fiber {
         struct weir_series inner; /* its `owner` is this.  Its references keep the block */
 
         union {
-                struct weir_task task; /* begins and yields */
+                struct weir_task task; /* yields, and joins a group */
                 struct weir__timer timer;
                 struct weir__wait_task wait;
-        } own;
+        } own; /* nothing is here before its first wait */
 
-        /* Its own; the worker's while it waits. */
-        struct weir__context context;
-
-        /* Constant. */
-        weir_fiber_fn *function;
-        const char *name;
-
-        /* Its own; the worker's while it waits. */
-        struct weir__stack *stack;  /* NULL: it has not begun, or is over */
-        struct weir_series *scope;  /* what it awaits runs in: `inner`, or `shield`.  Written under the lock of `inner` */
-        struct weir_series *shield; /* has its own memory; NULL: there was none */
+        /* Its own; the worker's while it waits.  Nothing is here before its first wait. */
         union {
                 weir_task_fn *done;                    /* of the task that it awaits */
                 const struct weir__task_ops *wait_ops; /* of its wait at a channel */
@@ -83,9 +74,21 @@ struct weir__fiber {
                 struct weir_task *refused; /* `has_refused`: it was not started, and is borrowed until the next await */
         } wanted;
 
-        _Atomic(void *) at; /* the call in which it waits; NULL: a stretch runs, or it has not begun.  Relaxed: for dumps */
-
         struct weir__work ending;
+
+        /* Its own; the worker's while it waits.  What one that never waits needs begins here. */
+        struct weir__context context;
+
+        /* Constant. */
+        weir_fiber_fn *function;
+        const char *name;
+
+        /* Its own; the worker's while it waits. */
+        struct weir__stack *stack;  /* NULL: it has not begun, or is over */
+        struct weir_series *scope;  /* what it awaits runs in: `inner`, or `shield`.  Written under the lock of `inner` */
+        struct weir_series *shield; /* has its own memory; NULL: there was none */
+
+        _Atomic(void *) at; /* the call in which it waits; NULL: a stretch runs, or it has not begun.  Relaxed: for dumps */
 
         union {
                 struct weir_task *host;            /* while it is hosted: in whose callback it has begun */
@@ -217,6 +220,9 @@ void weir__fiber_start_wait(struct weir__fiber *fiber);
 /* Delivers the own task: the next stretch.  Any thread that owns the fiber's next step, no lock held. */
 void weir__fiber_deliver_own(struct weir__fiber *fiber);
 
+/* The fiber is over, and has a shield. */
+void weir__fiber_end_shield(struct weir__fiber *fiber);
+
 /* -- groups -- */
 
 /* On the worker's stack: the next stretch comes when the group has no children. */
@@ -226,7 +232,7 @@ void weir__group_join(struct weir__fiber *fiber);
 void weir__groups_end_early(struct weir__fiber *fiber);
 
 /* The function has returned: cancels and joins what is open.  On the stack of the fiber. */
-void weir__groups_close_all(struct weir__fiber *fiber);
+void weir__groups_close_all(struct weir__fiber *fiber) __attribute__((noinline));
 
 /* The next series that a group of the fiber runs, as the `child` of a task; the cursor begins at WEIR__GROUPS_CHILD. */
 #define WEIR__GROUPS_CHILD 2
@@ -243,13 +249,14 @@ int weir__fiber_take_stack(struct weir__fiber *fiber);
  * Result:  what it awaits runs in; NULL: it is none. */
 struct weir_series *weir__fiber_as_child(struct weir_task *task);
 
-/* It is within that series of the group from now on.  Nobody else knows it yet, and the group has not its cause meanwhile: under
- * the lock of that. */
+/* It is within that series of the group from now on, which has no cause.  Nobody else knows it yet, and the group has not its cause
+ * meanwhile: under the lock of that. */
 static inline void
 weir__fiber_enter_group(struct weir_series *inner, struct weir_series *within)
 {
         ((struct weir__fiber *)inner->owner)->task.series = within;
-        weir__series_enter(inner, within);
+        inner->parent = within;
+        inner->granularity = within->granularity;
 }
 
 /* Starts it.  Its `index` is its place in the group. */

@@ -358,34 +358,23 @@ child_ended(struct weir_series *child)
 
 static const struct weir__series_ops child_ops = {.work = WEIR__SERIES_WORK, .ended = child_ended};
 
-/* The child has its place before it is launched, so that a walk that comes between finds it; it has the cause then, too. */
-static bool
+/* The child has its place before it is launched, so that a walk that comes between finds it; it has the cause then, too.  Returns
+ * 0, or why it is not started. */
+static int
 add(struct weir_group *group, struct weir_series *child, bool is_fiber)
 {
         weir__lock(&group->fiber->lock);
-        bool has_place = take_place(group, child);
-        if (has_place) {
-                if (is_fiber) {
-                        weir__fiber_enter_group(child, &group->within);
-                } else {
-                        child->work.ops = &child_ops.work;
-                        child->owner = group;
-                        child->started = weir__live_stamp(); /* a fiber has the time of its first wait */
-                }
+        int cause = weir__series_effective_cause(&group->within);
+        int failed = cause ? cause : weir__phase_is_stopping() ? -ESHUTDOWN : take_place(group, child) ? 0 : -ENOMEM;
+        if (!failed && is_fiber) {
+                weir__fiber_enter_group(child, &group->within);
+        } else if (!failed) {
+                child->work.ops = &child_ops.work;
+                child->owner = group;
+                child->started = weir__live_stamp(); /* a fiber has the time of its first wait */
         }
         weir__unlock(&group->fiber->lock);
-        return has_place;
-}
-
-/* A fault of a task that was consumed; 0: it can be started. */
-static int
-fault_of(struct weir_group *group, const struct weir_task *task)
-{
-        if (task->flags & WEIR__TASK_POISONED)
-                return task->status;
-        int cause = weir__series_effective_cause(&group->within);
-
-        return cause ? cause : weir__phase_is_stopping() ? -ESHUTDOWN : 0;
+        return failed;
 }
 
 /* In a trace an arrow leads from the stretch to the child.  The stretch is on the track of the worker, which in hop mode is
@@ -404,26 +393,26 @@ weir_group_start(weir_group *group, weir_task *task)
         if (!task)
                 return -ENOMEM;
         weir__task_consume(task, WEIR__ACT_GROUP_START);
-        int fault = group ? fault_of(group, task) : -ENOMEM;
-        if (fault) {
+        int failed = !group ? -ENOMEM : task->flags & WEIR__TASK_POISONED ? task->status : 0;
+        if (failed) {
                 weir__task_discard(task);
-                return fault;
+                return failed;
         }
         struct weir_series *fiber = weir__fiber_as_child(task), *child = fiber ? fiber : weir__series_wrap(task);
         if (!child)
                 return -ENOMEM;
         if (weir__trace_is_on())
                 depart(child);
-        bool is_added = add(group, child, fiber);
-        if (!is_added && fiber)
+        failed = add(group, child, fiber);
+        if (failed && fiber)
                 weir__task_discard(task);
-        else if (!is_added)
+        else if (failed)
                 weir__series_discard(child);
         else if (fiber)
                 weir__fiber_start_child(child);
         else
                 weir__series_launch(child, &group->within);
-        return is_added ? 0 : -ENOMEM;
+        return failed;
 }
 
 /* -- the group -- */

@@ -3,7 +3,8 @@
  *     hosted: runs in the callback, in no series --it returns--> freed
  *                                                --it waits--> within the series of the host, and its next task
  *
- * Threads: the worker that runs the callback. */
+ * Threads: the worker that runs the callback; the fiber, on its stack, leaves the host.
+ * Locks:   that of the inner series, when it enters that of the host. */
 #include <weir/runtime.h>
 
 #include "factory/fiber/fiber.h"
@@ -14,6 +15,23 @@ static bool
 can_be_host(const struct weir_task *task)
 {
         return weir__task_of_callback() == task && !task->series && !weir__fiber_self();
+}
+
+int
+weir__fiber_leave_host(struct weir__fiber *fiber)
+{
+        struct weir_series *series = fiber->is_hosted ? weir_series_of(fiber->host) : NULL;
+
+        if (!fiber->is_hosted)
+                return 0;
+        if (!series)
+                return -ENOMEM;
+        fiber->is_hosted = false;
+        atomic_store_explicit(&fiber->limit, NULL, memory_order_relaxed);
+        weir__lock(&fiber->inner.lock);
+        weir__series_enter(&fiber->inner, series);
+        weir__unlock(&fiber->inner.lock);
+        return 0;
 }
 
 /* The fiber has not waited, and nobody else knows it. */

@@ -10,6 +10,8 @@
 #include <errno.h>
 
 #include "factory/fiber/fiber.h"
+#include "factory/sync/guard.h"
+#include "factory/task/series_extra.h"
 #include "kernel/memory/memory.h"
 
 /* -- limits -- */
@@ -142,6 +144,21 @@ make_shield(struct weir__fiber *fiber)
         shield->parent = &fiber->inner;
         shield->granularity = fiber->inner.granularity;
         return shield;
+}
+
+/* Nothing may be pushed into the series of a shield any more, which may have references. */
+void
+weir__fiber_end_shield(struct weir__fiber *fiber)
+{
+        struct weir_series *shield = fiber->shield;
+
+        weir__guard_hand_over(shield, &fiber->inner);
+        weir__lock(&shield->lock);
+        shield->state = WEIR__SERIES_ENDED;
+        shield->parent = NULL;
+        weir__unlock(&shield->lock);
+        if (weir__series_extra_of(shield))
+                weir__series_give_up_holds(shield); /* for which there was no memory */
 }
 
 int

@@ -13,6 +13,34 @@
 #include "kernel/stack/stack.h"
 #include "kernel/worker/user.h"
 
+/* The first function on the stack of the fiber. */
+static void
+body(void *argument)
+{
+        struct weir__fiber *fiber = argument;
+
+        fiber->task.status = fiber->function(fiber->task.context);
+        if (__builtin_expect(!weir__fiber_self(), 0))
+                weir__user_forked();
+        if (fiber->groups)
+                weir__groups_close_all(fiber);
+        if (fiber->has_refused)
+                weir__fiber_drop_refused(fiber);
+        weir__fiber_leave(fiber, WEIR__FIBER_END, NULL);
+}
+
+int
+weir__fiber_take_stack(struct weir__fiber *fiber)
+{
+        int failed = weir__stack_take(&fiber->stack);
+
+        if (failed)
+                return failed;
+        fiber->stack->owner = fiber;
+        weir__context_make(&fiber->context, fiber->stack, body, fiber);
+        return 0;
+}
+
 /* In its next stretch the fiber sees the end of that; NULL: it begins. */
 static const char *
 kind_of_awaited(const struct weir__fiber *fiber)
@@ -109,7 +137,7 @@ weir__fiber_run_stretch(struct weir__fiber *fiber)
                 enter_somewhere(fiber);
         else
                 enter(fiber);
-        if (fiber->wish < WEIR__FIBER_END)
+        if (__builtin_expect(fiber->wish < WEIR__FIBER_END, 1))
                 return;
         if (fiber->wish == WEIR__FIBER_MOVE)
                 move(fiber);

@@ -2,8 +2,8 @@
  *
  *   Fiber     opens the group, starts two children, one after the other, and closes it: it goes on when no child is left and no
  *             walk is on its way, and frees it
- *   Child     of each: looks for a cause when it is launched; ends by itself at any time, well or not, or is ended early.  One
- *             that is a fiber has looked when it was added.  If only the group knows it, it is gone when that leaves it
+ *   Child     of each: ends by itself at any time, well or not, or is ended early.  If only the group knows one that is a fiber,
+ *             it is gone when that leaves it
  *   Walker    runs the walk, a place at a time
  *   Cancel    an early end of the fiber, which finds the group among those that are open, at any time
  *
@@ -228,15 +228,7 @@ proctype Child(byte number)
         :: launched[number]
         :: refused[number] -> goto out
         fi;
-        d_step { /* under the lock of its series */
-                assert(references[number] > 0);
-                if
-#ifndef MUTANT_LAUNCHED_UNLOOKED
-                :: has_cause && !is_fiber[number] -> ended_early[number] = true
-#endif
-                :: else
-                fi
-        };
+        assert(references[number] > 0);
         if
         :: ended_early[number]
         :: d_step { !ended_early[number] -> assert(!walk_over); fails = true } /* else it would be left pending */
@@ -345,33 +337,36 @@ inline launch()
         launched[number] = true
 }
 
-inline enter()
+/* Under the lock the group is asked whether it has a cause, so that its walk finds all that have come before. */
+inline look()
 {
-        if
-        :: is_fiber[number] && has_cause -> ended_early[number] = true
-        :: else
-        fi
+        refused[number] = has_cause
 }
 
 inline add()
 {
-#ifdef MUTANT_ENTERED_UNLOCKED
-        d_step { enter() };
+#ifdef MUTANT_LOOKED_UNLOCKED
+        look();
 #endif
         d_step {
                 touch();
-#ifndef MUTANT_ENTERED_UNLOCKED
-                enter();
+#ifndef MUTANT_LOOKED_UNLOCKED
+                look();
 #endif
                 if
-                :: number == 0 -> bits = ALL; is_busy = true /* they are opened */
+                :: !refused[number] ->
+                        references[number] = 1;
+                        if
+                        :: count == 0 -> bits = ALL; is_busy = true /* they are opened */
+                        :: else
+                        fi;
+                        if
+                        :: is_closing -> bits = bits & (ALL >> (CHILDREN - number)) | (1 << number); is_busy = true
+                        :: else
+                        fi;
+                        count++
                 :: else
-                fi;
-                if
-                :: is_closing -> bits = bits & (ALL >> (CHILDREN - number)) | (1 << number); is_busy = true
-                :: else
-                fi;
-                count++
+                fi
         }
 }
 
@@ -379,18 +374,17 @@ inline start_children()
 {
         do
         :: number < CHILDREN ->
-                if
-                :: has_cause -> refused[number] = true
-                :: !has_cause ->
-                        references[number] = 1;
 #ifdef MUTANT_LAUNCHED_FIRST
-                        launch();
-                        add()
+                references[number] = 1;
+                launch();
+                add();
 #else
-                        add();
-                        launch()
-#endif
+                add();
+                if
+                :: !refused[number] -> launch()
+                :: else
                 fi;
+#endif
                 number++
         :: else -> break
         od;
