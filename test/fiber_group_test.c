@@ -560,6 +560,41 @@ children_start_more_on_all_pollers(void)
         close(tree.fd);
 }
 
+/* -- what was pushed is dropped while the cause is on its way down -- */
+
+static int
+push_and_be_cancelled(void *context)
+{
+        weir_group *group = weir_group_open();
+        weir_nsec began = weir_now();
+        int slept = 1;
+
+        CU_ASSERT_EQUAL(weir_group_start(group, weir_fiber_new(sleep_far, NULL, &slept)), 0);
+        CU_ASSERT_EQUAL(weir_fiber_sleep(1), 0);
+        CU_ASSERT_EQUAL(weir_series_push(weir_fiber_series(), weir_test_timer(1, &record)), 0);
+        weir_series_cancel(context);
+        CU_ASSERT_EQUAL(weir_fiber_yield(), -ECANCELED);
+        WEIR_TEST_NOT_CALLED(&record);
+        CU_ASSERT_EQUAL(weir_group_close(group), -ECANCELED);
+        CU_ASSERT_EQUAL(slept, -ECANCELED);
+        CU_ASSERT_EQUAL(weir_now(), began + 1);
+        return 0;
+}
+
+static void
+a_cancel_reaches_the_children_of_a_fiber_with_pushed_tasks(void)
+{
+        forget_records();
+        weir_test_begin_virtual();
+        weir_series *series = weir_series_ref(weir_series_new(NULL, NULL));
+        weir_series_push(series, weir_fiber_new(push_and_be_cancelled, NULL, series));
+        CU_ASSERT_EQUAL(weir_series_start(series), 0);
+        weir_test_pass(1);
+        CU_ASSERT_EQUAL(weir_series_status(series), -ECANCELED);
+        weir_series_unref(series);
+        weir_test_end();
+}
+
 int
 main(void)
 {
@@ -571,6 +606,7 @@ main(void)
                 WEIR_TEST(what_is_open_at_the_end_is_cancelled_and_joined),
                 WEIR_TEST(a_fiber_that_ends_early_joins_its_children),
                 WEIR_TEST(a_group_within_a_shield_is_shielded),
+                WEIR_TEST(a_cancel_reaches_the_children_of_a_fiber_with_pushed_tasks),
                 WEIR_TEST(ten_thousand_children_are_joined),
                 WEIR_TEST(without_memory_a_child_is_refused),
                 WEIR_TEST(a_group_keeps_no_memory_of_children_that_have_ended),

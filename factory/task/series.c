@@ -412,9 +412,9 @@ take_next(struct weir_series *series, int *cause, bool *ends)
         struct weir_task *task = pop_taken(series);
         if (!task)
                 *ends = become_ended(series, *cause);
-        else if (*cause)
+        else if (*cause && !weir__series_is_fed(series)) /* which has groups that must be told: the walk comes */
                 weir__series_set_cause(series, *cause);
-        else if (can_end_early(task))
+        else if (!*cause && can_end_early(task))
                 series->current = task;
         weir__unlock(&series->lock);
         return task;
