@@ -475,11 +475,100 @@ a_dump_shows_what_is_awaited_behind_a_shield(void)
         weir_test_end();
 }
 
+/* -- what is pushed -- */
+
+static unsigned turn, pushed_at, dropped;
+
+static void
+take_turn(weir_task *task, void *context)
+{
+        (void)task;
+        *(unsigned *)context = ++turn;
+}
+
+static void
+note_drop(void *context)
+{
+        (void)context;
+        dropped++;
+}
+
+static weir_task *
+pushed(void)
+{
+        weir_task *task = weir_empty_new(take_turn, &pushed_at);
+
+        weir_task_on_free(task, note_drop);
+        return task;
+}
+
+/* It is there when the fiber waits behind the end of its shield, whatever it waited for before. */
+static int
+push_behind_a_shield(void *context)
+{
+        bool sleeps = *(bool *)context;
+        unsigned awaited_at = 0;
+
+        CU_ASSERT_EQUAL(weir_fiber_shield(true), 0);
+        CU_ASSERT_EQUAL(weir_fiber_yield(), 0);
+        CU_ASSERT_EQUAL(weir_series_push(weir_fiber_series(), pushed()), 0);
+        CU_ASSERT_EQUAL(sleeps ? weir_fiber_sleep(WEIR_MSEC(1)) : weir_fiber_yield(), 0);
+        CU_ASSERT_EQUAL(pushed_at, 0); /* the series of the fiber waits for the end of the shield */
+        CU_ASSERT_EQUAL(weir_fiber_shield(false), 0);
+        CU_ASSERT_EQUAL(weir_await(weir_empty_new(take_turn, &awaited_at)), 0);
+        CU_ASSERT(pushed_at == 1 && awaited_at == 2);
+        return 0;
+}
+
+static weir_series *shield;
+
+static void
+keep_series(weir_task *task, void *context)
+{
+        (void)context;
+        shield = weir_series_ref(weir_series_of(task));
+}
+
+/* By a reference to what it awaits in there. */
+static int
+push_into_a_shield_that_is_over(void *context)
+{
+        (void)context;
+        CU_ASSERT_EQUAL(weir_fiber_shield(true), 0);
+        CU_ASSERT_EQUAL(weir_await(weir_empty_new(keep_series, NULL)), 0);
+        CU_ASSERT_EQUAL(weir_fiber_shield(false), 0);
+        CU_ASSERT_EQUAL(weir_series_push(shield, pushed()), 0);
+        return 0;
+}
+
+static void
+what_is_pushed_around_a_shield_runs(void)
+{
+        for (int sleeps = 0; sleeps < 2; sleeps++) {
+                bool does = sleeps;
+
+                turn = pushed_at = dropped = 0;
+                weir_test_begin_virtual();
+                CU_ASSERT_EQUAL(weir_task_run(weir_fiber_new(push_behind_a_shield, NULL, &does)), 0);
+                CU_ASSERT_EQUAL(dropped, 1);
+                weir_test_end();
+        }
+        turn = pushed_at = dropped = 0;
+        weir_test_begin_virtual();
+        CU_ASSERT_EQUAL(weir_task_run(weir_fiber_new(push_into_a_shield_that_is_over, NULL, NULL)), 0);
+        CU_ASSERT_EQUAL(pushed_at, 1);
+        CU_ASSERT_EQUAL(dropped, 1);
+        CU_ASSERT_EQUAL(weir_series_push(shield, pushed()), -ESTALE);
+        weir_series_unref(shield);
+        weir_test_end();
+}
+
 int
 main(void)
 {
         static const struct weir_test tests[] = {
                 WEIR_TEST(behind_a_shield_awaits_work),
+                WEIR_TEST(what_is_pushed_around_a_shield_runs),
                 WEIR_TEST(late_limits_find_another_scope),
                 WEIR_TEST(a_cancel_waits_for_the_end_of_the_shield),
                 WEIR_TEST(a_shutdown_ends_what_waits_behind_a_shield),

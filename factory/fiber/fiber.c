@@ -68,15 +68,15 @@ call(struct weir__fiber *fiber)
         atomic_store_explicit(&worker->callee, NULL, memory_order_relaxed);
 }
 
-/* What the fiber wants now.  No task of the program is on the stack. */
+/* What is queued in that series, and then what the fiber wants now.  No task of the program is on the stack. */
 static inline void
-go_on(struct weir__fiber *fiber)
+go_on(struct weir__fiber *fiber, struct weir_series *series)
 {
-        if (__builtin_expect(weir__series_has_queued(fiber->scope), 0)) {
+        if (__builtin_expect(weir__series_has_queued(series), 0)) {
                 weir__fiber_clear_own(fiber); /* else it would count as the next one */
-                weir__series_go_on(fiber->scope);
+                weir__series_go_on(series);
         } else {
-                feed(fiber->scope);
+                feed(series);
         }
 }
 
@@ -84,7 +84,7 @@ void
 weir__fiber_run_own(struct weir__fiber *fiber)
 {
         call(fiber);
-        go_on(fiber);
+        go_on(fiber, fiber->own.task.series);
 }
 
 /* What comes next may be a fiber that begins: its lines are on their way from memory meanwhile. */
@@ -116,7 +116,7 @@ begin(struct weir__fiber *fiber)
                 call(fiber);
         }
         if (fiber->wish != WEIR__FIBER_END || weir__series_has_queued(&fiber->inner) || !end_at_once(fiber))
-                go_on(fiber);
+                go_on(fiber, &fiber->inner);
 }
 
 /* -- the own task: it yields, and it waits -- */
@@ -128,10 +128,11 @@ run_own(struct weir__work *work)
 
         atomic_store_explicit(&fiber->own.task.word, WEIR__RUNNING, memory_order_relaxed);
         call(fiber);
-        if (fiber->wish == WEIR__FIBER_YIELD && !weir__series_has_queued(fiber->scope))
+        struct weir_series *series = fiber->own.task.series;
+        if (fiber->wish == WEIR__FIBER_YIELD && series == fiber->scope && !weir__series_has_queued(series))
                 weir__task_deliver(&fiber->own.task);
         else
-                go_on(fiber);
+                go_on(fiber, series);
 }
 
 static weir__function *
@@ -273,9 +274,10 @@ end(struct weir__fiber *fiber)
 {
         if (end_at_once(fiber))
                 return;
-        if (fiber->shield)
-                weir__fiber_end_shield(fiber);
-        weir__series_end_fed(&fiber->inner);
+        if (fiber->shield && !weir__fiber_end_shield(fiber))
+                weir__series_go_on(fiber->shield);
+        else
+                weir__series_end_fed(&fiber->inner);
 }
 
 /* A fiber that was started alone is a root once it waits: one that ends at once needs no place in the registry. */
@@ -298,6 +300,10 @@ feed(struct weir_series *series)
 {
         struct weir__fiber *fiber = fiber_of_series(series);
 
+        if (__builtin_expect(series != fiber->scope, 0)) { /* a shield begins or ends */
+                go_on(fiber, fiber->scope);
+                return;
+        }
         if (__builtin_expect(!fiber->has_waited, 0) && fiber->wish != WEIR__FIBER_END)
                 begin_to_wait(fiber);
         switch ((enum weir__fiber_wish)fiber->wish) {

@@ -146,19 +146,25 @@ make_shield(struct weir__fiber *fiber)
         return shield;
 }
 
-/* Nothing may be pushed into the series of a shield any more, which may have references. */
-void
+/* Its series may have references, by which others have pushed something that has not run. */
+bool
 weir__fiber_end_shield(struct weir__fiber *fiber)
 {
         struct weir_series *shield = fiber->shield;
 
         weir__guard_hand_over(shield, &fiber->inner);
         weir__lock(&shield->lock);
-        shield->state = WEIR__SERIES_ENDED;
-        shield->parent = NULL;
+        bool is_empty = !weir__series_has_queued(shield);
+        if (is_empty) {
+                shield->state = WEIR__SERIES_ENDED;
+                shield->parent = NULL;
+        }
         weir__unlock(&shield->lock);
+        if (!is_empty)
+                return false;
         if (weir__series_extra_of(shield))
                 weir__series_give_up_holds(shield); /* for which there was no memory */
+        return true;
 }
 
 int
