@@ -314,6 +314,8 @@ simulation_task_freed(void *context)
                 model_was_not_started(task);
                 return;
         }
+        if (task->place == QUEUED && task->flow->fed && task->flow->parallel->may_leave)
+                model_fiber_drops(task->flow->parallel);
         if (task->place != DROPPED && (task->place != ENDED || task != simulation.unfreed))
                 simulation_differs("task %" PRIu64 " is freed in place %d", task->serial, task->place);
         if (task == simulation.unfreed) /* a fiber that goes on in its callback may give another one back before */

@@ -299,7 +299,7 @@ make_flow(const struct actor *actor, unsigned depth)
 static bool
 takes_push(const struct flow *flow)
 {
-        return !flow->stepping && !flow->fed && !model_is_vague(flow);
+        return !flow->stepping && !model_is_vague(flow);
 }
 
 static void
@@ -758,8 +758,7 @@ act_stop(const struct actor *actor)
 static void
 act_push_own(const struct actor *actor)
 {
-        if (!actor->self || actor->self->pulse || actor->where != 'w' || (actor->self->flow && actor->self->flow->fed) ||
-            !simulation_has_room(20))
+        if (!actor->self || actor->self->pulse || actor->where != 'w' || !simulation_has_room(20))
                 return;
         struct flow *flow = model_flow_of(actor->self);
         weir_series *series = weir_series_of(actor->handle);

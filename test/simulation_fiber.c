@@ -1,7 +1,6 @@
 /* test/simulation_fiber.c: the function of fibers: it acts in each stretch, and between them it sleeps, yields and awaits tasks
- * of all kinds, also behind a shield, and runs some beside itself in a group.  The model says what each of these returns.
- *
- * Nothing is pushed into the series of a fiber: what a push there does is the matter of other suites.
+ * of all kinds, also behind a shield, and runs some beside itself in a group.  The model says what each of these returns.  What
+ * others push into the series of a fiber, or the fiber itself, runs before what it waits for next, or before its end.
  *
  * Threads: the worker. */
 #include "test/simulation_driver.h"
@@ -70,7 +69,7 @@ sleep_some(struct task *fiber, weir_nsec duration)
                 go_on(fiber, status);
 }
 
-/* Behind a shutdown it leaves the stack. */
+/* Behind a shutdown it leaves the stack, and while a cause is on its way down to the fiber. */
 static void
 yield(struct task *fiber)
 {
@@ -82,7 +81,9 @@ yield(struct task *fiber)
         model_fiber_give_back(fiber);
         if (!cause)
                 model_fiber_wait(fiber, EMPTY, 0);
+        fiber->may_leave = cause;
         int status = weir_fiber_yield();
+        fiber->may_leave = false;
         if (cause)
                 expect_refusal(fiber, status, cause);
         else
@@ -94,7 +95,8 @@ await(struct task *fiber, const struct actor *actor)
 {
         if (!simulation_has_room(20))
                 return;
-        struct task *task = simulation_make_task(actor, 2);
+        struct task *task = simulation_make_task(actor,
+                                                 fiber->scope->first ? 3 : 2); /* none that is being started behind others */
         int cause = cause_of(fiber);
 
         simulation_note('w', "awaits", (int64_t)fiber->serial, (int64_t)task->serial, cause);
@@ -149,14 +151,17 @@ start_child(struct task *fiber, const struct actor *actor)
         simulation_expect("start of a child", weir_group_start(fiber->handle_of_group, task->handle), cause, cause);
 }
 
+/* A group without children is closed when nothing is queued: a walk may be on its way in the group. */
 static void
 close_group(struct task *fiber)
 {
         struct task *group = fiber->group;
 
+        while (group->waits_for == 1 && fiber->children->first && !cause_of(fiber))
+                yield(fiber);
         simulation_note('w', "closes group", (int64_t)fiber->serial, group->waits_for - 1, group->won);
         model_fiber_give_back(fiber);
-        bool waits = model_group_close(group);
+        bool waits = model_group_close(fiber);
         int status = weir_group_close(fiber->handle_of_group);
         if (waits) {
                 simulation_arrive(group);

@@ -234,6 +234,7 @@ model_extend(struct task *task, weir_nsec by)
 
 static void begin_flow(struct flow *flow);
 static void begin_fiber(struct task *fiber);
+static void step_fiber(struct task *fiber);
 
 static void
 enter(struct task *task)
@@ -545,6 +546,10 @@ step(struct flow *flow)
 {
         int cause = model_cause(flow);
 
+        if (flow->fed) {
+                step_fiber(flow->parallel);
+                return;
+        }
         if (!cause && model.stopping)
                 cause = -ESHUTDOWN;
         if (!flow->cause)
@@ -632,7 +637,7 @@ model_callback_over(struct task *task)
                 return;
         task->flow = NULL;
         flow->current = NULL;
-        if (flow->fed)
+        if (flow->fed && !flow->parallel->wish && !flow->parallel->returned) /* it goes on in that callback */
                 return;
         if (flow->wraps && !flow->has_status) {
                 flow->has_status = true;
@@ -745,9 +750,9 @@ model_fiber_wait(struct task *fiber, enum kind kind, weir_nsec after)
 void
 model_fiber_await(struct task *fiber, struct task *task)
 {
-        task->flow = fiber->scope;
-        fiber->scope->current = task;
-        enter(task);
+        set_place(task, IDLE);
+        fiber->wish = task;
+        step_fiber(fiber);
 }
 
 void
@@ -823,10 +828,16 @@ model_group_cancel(struct task *group)
 }
 
 bool
-model_group_close(struct task *group)
+model_group_close(struct task *fiber)
 {
-        set_place(group, --group->waits_for ? WAITING : IDLE);
-        return group->waits_for;
+        struct task *group = fiber->group;
+
+        fiber->may_leave = group->waits_for == 1;
+        if (fiber->may_leave)
+                group->waits_for = 0;
+        else
+                model_fiber_await(fiber, group);
+        return !fiber->may_leave;
 }
 
 void
@@ -835,22 +846,89 @@ model_group_over(struct task *fiber)
         struct task *group = fiber->group;
 
         fiber->group = NULL;
+        fiber->may_leave = false;
         let_children_go(group);
         model_freed(group);
 }
 
-void
-model_fiber_over(struct task *fiber, int result)
+static void
+end_fiber(struct task *fiber)
 {
         struct flow *inner = fiber->children;
         int cause = model_cause(inner);
 
         if (!inner->cause)
                 inner->cause = cause ? cause : model.stopping ? -ESHUTDOWN : 0;
-        fiber->result = result ? result : inner->cause;
+        if (!fiber->result)
+                fiber->result = inner->cause ? inner->cause : inner->poison;
         inner->has_status = true;
         inner->status = fiber->result;
         flow_over(inner);
+}
+
+static void
+grant(struct task *fiber, struct task *wish)
+{
+        struct flow *flow = fiber->scope;
+        int cause = model_cause(flow);
+
+        if (wish->is_group) {
+                set_place(wish, --wish->waits_for ? WAITING : SOON);
+                return;
+        }
+        wish->flow = flow;
+        flow->current = wish;
+        enter(wish);
+        if (cause && cause != -ESHUTDOWN && wish->place == PENDING) /* it came when others ran, and the wait ends at once */
+                set_place(wish, SOON);
+}
+
+/* What is queued will not be started, if there is a cause. */
+static void
+drop_behind_cause(struct flow *flow)
+{
+        int cause = model_cause(flow);
+
+        if (!cause && model.stopping)
+                cause = -ESHUTDOWN;
+        if (cause)
+                drop_queue(flow, flow);
+}
+
+/* What was pushed into its series, then what it waits for, or its end.  Nothing is pushed into that of a shield. */
+static void
+step_fiber(struct task *fiber)
+{
+        struct task *wish = fiber->wish;
+        struct flow *inner = fiber->children;
+
+        if (!fiber->is_shielded || fiber->scope == inner) {
+                drop_behind_cause(inner);
+                if (inner->first) {
+                        start_first(inner);
+                        return;
+                }
+        }
+        fiber->wish = NULL;
+        fiber->is_shielded = fiber->scope != inner;
+        if (fiber->returned)
+                end_fiber(fiber);
+        else
+                grant(fiber, wish);
+}
+
+void
+model_fiber_drops(struct task *fiber)
+{
+        drop_behind_cause(fiber->children);
+}
+
+void
+model_fiber_over(struct task *fiber, int result)
+{
+        fiber->result = result;
+        fiber->returned = true;
+        step_fiber(fiber);
 }
 
 void

@@ -27,7 +27,7 @@ enum place {
         RUNNING, /* in its callback */
         DROPPED, /* to be freed without a callback, before time goes on */
         ENDED,   /* its callback has returned, to be freed at once */
-        IDLE,    /* a fiber's: its own, by which it does not wait, or one that it has awaited in vain */
+        IDLE,    /* a fiber's: its own, by which it does not wait; one that it has awaited in vain; or that is to be started */
 };
 
 struct flow;
@@ -71,6 +71,10 @@ struct task {
 
         struct task *own; /* of a fiber: by which it begins, yields and sleeps.  Its only child is the series within it */
         struct flow *scope;   /* in which it waits: the series within it, or one behind a shield */
+        struct task *wish;    /* what it waits for when all has run that was pushed into its series before; NULL: none */
+        bool is_shielded;     /* so was its last wait: what is pushed meanwhile runs when it waits without the shield */
+        bool returned;        /* its function has */
+        bool may_leave;       /* by a call that need not wait it may leave its stack: then what was pushed is dropped */
         struct task *group;   /* its open one, a parallel that has no callback; NULL: none */
         weir_group *handle_of_group;
         bool is_group;        /* its `result` is that of the child that failed first */
@@ -159,8 +163,9 @@ bool model_fiber_shield(struct task *fiber, bool on);    /* false: there is no r
 bool model_open_group(struct task *fiber);               /* the same */
 void model_group_start(struct task *group, struct task *task);
 void model_group_cancel(struct task *group);
-bool model_group_close(struct task *group);              /* whether the fiber waits */
+bool model_group_close(struct task *fiber);              /* whether it waits */
 void model_group_over(struct task *fiber);
+void model_fiber_drops(struct task *fiber);              /* what was pushed into its series */
 void model_fiber_over(struct task *fiber, int result);   /* its function has returned */
 void model_fiber_never_begins(struct task *fiber);
 
