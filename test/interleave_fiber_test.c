@@ -1,5 +1,5 @@
 /* test/interleave_fiber_test.c: fibers that begin, wait at channels and waitgroups, await with a limit, open groups and end,
- * while they are cancelled, served and started, in hundreds of orders that seeds make (interleave.h). */
+ * while they are cancelled, served and started, and their deadline comes, in hundreds of orders that seeds make (interleave.h). */
 #include <errno.h>
 #include <string.h>
 
@@ -16,6 +16,7 @@ static struct {
         weir_mailbox *mailbox;
         weir_waitgroup *group;
         _Atomic bool is_cancelled; /* a cancel has returned */
+        bool has_deadline;
         _Atomic unsigned ended, received, posted, children;
 } run;
 
@@ -34,6 +35,13 @@ cancel(void *unused)
         (void)unused;
         weir_series_cancel(run.series);
         run.is_cancelled = true;
+}
+
+static void
+set_deadline(void *unused)
+{
+        (void)unused;
+        weir_series_set_deadline(run.series, 1);
 }
 
 static void
@@ -73,7 +81,7 @@ note_await(bool must, int status)
                 interleave_fail("an await behind a cancel has returned %d", status);
         if (status && status != -ECANCELED && status != -ETIMEDOUT && status != -ESHUTDOWN && status != -EPIPE)
                 interleave_fail("an await has returned %d", status);
-        INTERLEAVE_EXPECT(weir_series_status(weir_fiber_series()) != -ETIMEDOUT); /* a limit is taken back */
+        INTERLEAVE_EXPECT(weir_series_status(weir_fiber_series()) != -ETIMEDOUT || run.has_deadline); /* a limit is taken back */
 }
 
 static int
@@ -145,7 +153,7 @@ has_children(void *unused)
         for (unsigned i = 0; i < 2; i++)
                 started += weir_group_start(group, weir_fiber_new(is_child, NULL, NULL)) == 0;
         int status = weir_group_close(group);
-        INTERLEAVE_EXPECT(status == 0 || status == -EIO || status == -ECANCELED || status == -ESHUTDOWN);
+        INTERLEAVE_EXPECT(status == 0 || status == -EIO || status == -ECANCELED || status == -ETIMEDOUT || status == -ESHUTDOWN);
         INTERLEAVE_EXPECT(run.children <= started);
         return 0;
 }
@@ -178,7 +186,8 @@ begin_with(weir_fiber_fn *function, weir_waitgroup *group)
                 start(NULL);
         else
                 interleave_act(start, NULL);
-        interleave_act(cancel, NULL);
+        run.has_deadline = interleave_random(3) == 0;
+        interleave_act(run.has_deadline ? set_deadline : cancel, NULL);
 }
 
 static void
