@@ -1,5 +1,5 @@
 #!/bin/bash
-# Sanitizers and valgrind know fibers: planted mistakes are found behind an await, and what is right is not reported.  In a
+# Sanitizers, valgrind and C++ know fibers: planted mistakes are found behind an await, and what is right is not reported.  In a
 # sanitizer build its sanitizer looks, else memcheck, which also runs some of the suites.  What is not installed is left out, and
 # said.
 set -euo pipefail
@@ -52,6 +52,14 @@ thread)
         expect "ThreadSanitizer: a block that was freed" 1 heap-use-after-free use_a_freed_block -- "$mistakes" freed
         ;;
 "")
+        if command -v g++ >/dev/null; then
+                g++ -g -O2 -D_GNU_SOURCE -I"$WEIR_SOURCE/include" "$WEIR_SOURCE/test/fiber_catch.cc" -L"$build" -lweir \
+                        -Wl,-rpath,"$build" -o "$work/catch"
+                expect "C++: fibers in catch blocks" 0 right -- "$work/catch"
+                expect "C++: the same in hop mode" 0 right -- env WEIR_FIBER_HOP=1 "$work/catch"
+        else
+                echo "left out: g++ is not installed"
+        fi
         if ! command -v valgrind >/dev/null; then
                 echo "left out: valgrind is not installed"
                 exit 77
