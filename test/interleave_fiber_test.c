@@ -1,5 +1,6 @@
 /* test/interleave_fiber_test.c: fibers that begin, wait at channels and waitgroups, await with a limit, open groups and end,
- * while they are cancelled, served and started, and their deadline comes, in hundreds of orders that seeds make (interleave.h). */
+ * while they are cancelled, served and started, and their deadline comes, in hundreds of orders that seeds make
+ * (interleave.h). */
 #include <errno.h>
 #include <string.h>
 

@@ -250,8 +250,8 @@ int weir__fiber_take_stack(struct weir__fiber *fiber);
  * Result:  what it awaits runs in; NULL: it is none. */
 struct weir_series *weir__fiber_as_child(struct weir_task *task);
 
-/* It is within that series of the group from now on, which has no cause.  Nobody else knows it yet, and the group has not its cause
- * meanwhile: under the lock of that. */
+/* It is within that series of the group from now on, which has no cause.  Nobody else knows it yet, and the group has not its
+ * cause meanwhile: under the lock of that. */
 static inline void
 weir__fiber_enter_group(struct weir_series *inner, struct weir_series *within)
 {

@@ -32,8 +32,8 @@ void weir__context_enter(struct weir__context *context);
 /* Returns when the context is entered again, perhaps on another thread.  On its stack. */
 void weir__context_leave(struct weir__context *context);
 
-/* Leaves for good.  The stack may be used again as soon as the thread goes on.  It does not return, and it is the last call of its
- * caller, as weir__context_go (frame.h). */
+/* Leaves for good.  The stack may be used again as soon as the thread goes on.  It does not return, and it is the last call of
+ * its caller, as weir__context_go (frame.h). */
 void weir__context_end(struct weir__context *context);
 
 /* Forgets a context that was made and not entered.  For one that was, but never ends, too: what sanitizers keep for it is freed.

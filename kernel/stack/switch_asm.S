@@ -4,7 +4,8 @@
  * stored there.  It goes on by a jump: a return would be predicted to go to its own caller.
  *
  * void weir__context_go(void **sp): the same for a side that never goes on: nothing is stored.  It goes on by a return, and no
- * call of a context is open then.  So if the context has not left in between, this return and those behind it are predicted right.
+ * call of a context is open then.  So if the context has not left in between, this return and those behind it are predicted
+ * right.
  *
  * weir__context_start: the first instruction of a context.  An unwinder ends here.  The body is entered by a jump, and finds a
  * return address as behind a call. */
