@@ -27,7 +27,6 @@
 #include "kernel/stack/arena.h"
 #include "kernel/stack/guard.h"
 #include "kernel/stack/overflow.h"
-#include "kernel/stack/switch.h"
 #include "kernel/stack/tools.h"
 
 #define CHAIN 32 /* stacks */
@@ -331,7 +330,6 @@ static void
 prepare(void)
 {
         has_own_key = pthread_key_create(&own_key, end_own) == 0;
-        weir__context_prepare();
 }
 
 static void

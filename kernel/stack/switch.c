@@ -72,8 +72,8 @@ struct weir__context_extra {
 
 static bool is_extra_needed; /* constant once the library is loaded */
 
-void
-weir__context_prepare(void)
+static __attribute__((constructor)) void
+find_extra(void)
 {
         is_extra_needed = __cxa_get_globals || __sanitizer_start_switch_fiber || __tsan_switch_to_fiber ||
                           __lsan_register_root_region;

@@ -40,7 +40,4 @@ void weir__context_end(struct weir__context *context);
  * Where there is no sanitizer it does nothing. */
 void weir__context_drop(struct weir__context *context);
 
-/* When the library is loaded. */
-void weir__context_prepare(void);
-
 #endif
