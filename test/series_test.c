@@ -103,6 +103,46 @@ callback_may_push_at_both_ends(void)
         weir_test_end();
 }
 
+/* Each callback of the first three puts two tasks in front, so some are always taken, and some not. */
+static struct {
+        weir_series *series;
+        char order[64];
+} fronts;
+
+static void
+push_two_fronts(weir_task *task, void *name)
+{
+        static const char *const next[128] = {['a'] = "bc", ['c'] = "de", ['e'] = "fg"};
+        const char *two = next[*(const unsigned char *)name];
+
+        (void)task;
+        strcat(fronts.order, name);
+        for (unsigned i = 0; two && i < 2; i++) {
+                char *own = calloc(1, 2);
+
+                *own = two[i];
+                weir_task *front = own[0] % 2 ? weir_empty_new(push_two_fronts, own) : weir_timer_new(0, push_two_fronts, own);
+                weir_task_on_free(front, free);
+                CU_ASSERT_EQUAL(weir_series_push_front(fronts.series, front), 0);
+        }
+        if (two)
+                weir_series_push(fronts.series, weir_empty_new(push_two_fronts, *two == 'b' ? "x" : *two == 'd' ? "y" : "z"));
+}
+
+static void
+tasks_in_front_come_before_all_that_are_taken(void)
+{
+        weir_test_begin_virtual();
+        fronts.series = weir_series_new(NULL, NULL);
+        *fronts.order = '\0';
+        weir_series_push(fronts.series, weir_empty_new(push_two_fronts, "a"));
+        weir_series_push(fronts.series, weir_empty_new(push_two_fronts, "1"));
+        weir_series_push(fronts.series, weir_empty_new(push_two_fronts, "2"));
+        CU_ASSERT_EQUAL(weir_series_run(fronts.series), 0);
+        CU_ASSERT_STRING_EQUAL(fronts.order, "acegfdb12xyz");
+        weir_test_end();
+}
+
 static weir_task *
 of_kind(unsigned is_timer, weir_task_fn *done, void *context)
 {
@@ -824,6 +864,7 @@ main(void)
         static const struct weir_test tests[] = {
                 WEIR_TEST(tasks_run_one_after_another_and_the_series_callback_last),
                 WEIR_TEST(push_front_comes_before_what_has_not_started),
+                WEIR_TEST(tasks_in_front_come_before_all_that_are_taken),
                 WEIR_TEST(callback_may_push_at_both_ends),
                 WEIR_TEST(a_task_that_a_callback_pushes_comes_behind_those_of_other_threads),
                 WEIR_TEST(tasks_pushed_in_front_come_newest_first_before_all_that_wait),

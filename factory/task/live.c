@@ -56,7 +56,9 @@ WEIR__STEPS_OF(WEIR__MODULE_ROOTS, [WEIR__STEP_IN_CHILD] = become_child);
 static struct shard *
 shard_of(const struct weir_series *root)
 {
-        return &shards[(4 * root->poller + (uintptr_t)root / 1024 % 4) % WEIR__LIVE_SHARDS];
+        uintptr_t among = (uintptr_t)root / 1024 % WEIR__LIVE_SHARDS_EACH;
+
+        return &shards[(WEIR__LIVE_SHARDS_EACH * root->poller + among) % WEIR__LIVE_SHARDS];
 }
 
 /* -- slots; with the lock held -- */

@@ -9,7 +9,8 @@
 #include "factory/task/series.h"
 #include "kernel/base/clock.h"
 
-#define WEIR__LIVE_SHARDS (4 * WEIR__POLLERS_MAX)
+#define WEIR__LIVE_SHARDS_EACH 4 /* of a poller: from 4 times its index on */
+#define WEIR__LIVE_SHARDS      (WEIR__LIVE_SHARDS_EACH * WEIR__POLLERS_MAX)
 
 /* Between its start and its end.  Without memory the root is counted, and walks say that they miss one. */
 void weir__live_add(struct weir_series *root);

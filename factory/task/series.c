@@ -22,7 +22,7 @@
 
 #define DROPPED_AT_ONCE 256 /* tasks, before other work runs */
 
-_Static_assert(sizeof(struct weir_series) <= 128 + sizeof(struct weir__lock), "a series has outgrown two lines of a cache");
+_Static_assert(sizeof(struct weir_series) <= 112 + sizeof(struct weir__lock), "each idle connection has a series");
 
 void
 weir__series_step(struct weir__work *work)
@@ -30,14 +30,7 @@ weir__series_step(struct weir__work *work)
         weir__series_go_on((struct weir_series *)work);
 }
 
-static struct weir__work *
-ring_of(_Atomic(struct weir__work *) const *ring)
-{
-        return atomic_load_explicit(ring, memory_order_relaxed);
-}
-
-/* Puts work behind the newest and before the oldest of a ring.  A dump may go through the ring meanwhile
- * (weir__series_behind). */
+/* Puts work behind the newest and before the oldest of a ring.  A dump may go through it meanwhile (weir__series_behind). */
 static void
 ring_insert(struct weir__work *newest, struct weir__work *work)
 {
@@ -48,14 +41,18 @@ ring_insert(struct weir__work *newest, struct weir__work *work)
 
 /* With the lock held. */
 static void
+set_queue(struct weir_series *series, const struct weir__work *newest, bool has_front)
+{
+        atomic_store_explicit(&series->queue, (uintptr_t)newest | (has_front ? WEIR__SERIES_FRONT : 0), memory_order_relaxed);
+}
+
+static void
 enqueue(struct weir_series *series, struct weir_task *task, bool front)
 {
-        _Atomic(struct weir__work *) *ring = front ? &series->front : &series->queue;
-        struct weir__work *newest = ring_of(ring);
+        struct weir__work *newest = weir__series_queued(series);
 
         ring_insert(newest, &task->work);
-        if (!front || !newest)
-                atomic_store_explicit(ring, &task->work, memory_order_relaxed);
+        set_queue(series, front && newest ? newest : &task->work, front || weir__series_has_front(series));
 }
 
 static void
@@ -70,18 +67,20 @@ static const struct weir__series_ops root_ops = {.work = WEIR__SERIES_WORK, .end
 weir_series *
 weir_series_new(weir_series_fn *done, void *context)
 {
-        struct weir_series *series = weir__alloc(sizeof *series);
+        struct weir_series *series = weir__alloc(sizeof *series + (done ? sizeof done : 0));
 
         if (!series)
                 return NULL;
         *series = (struct weir_series){
                 .work.ops = &root_ops.work,
-                .done = done,
+                .has_done = done,
                 .context = context,
                 .poller = (uint8_t)weir__worker_home_poller(),
                 .references = 1,
         };
         weir__lock_init(&series->lock, WEIR__RANK_SERIES);
+        if (done)
+                *(weir_series_fn **)(void *)(series + 1) = done;
         return series;
 }
 
@@ -184,8 +183,8 @@ push_from_callback(struct weir_series *series, struct weir_task *task)
 {
         const struct weir_task *running = weir__task_of_callback();
 
-        if (!running || !task || !series || running->series != series || ring_of(&series->queue) || ring_of(&series->front) ||
-            task->flags || weir__task_ops(task)->seal || weir__phase_is_forked())
+        if (!running || !task || !series || running->series != series || weir__series_queued(series) || task->flags ||
+            weir__task_ops(task)->seal || weir__phase_is_forked())
                 return false;
         task->flags = WEIR__ACT_PUSH;
         append(series, task);
@@ -220,10 +219,11 @@ free_context(struct weir_series *series)
 static inline void
 call_back(struct weir_series *series)
 {
-        struct weir__user_call call = weir__user_begin_as(&end_callee, &series->work, (weir__function *)series->done);
+        weir_series_fn *done = weir__series_done(series);
+        struct weir__user_call call = weir__user_begin_as(&end_callee, &series->work, (weir__function *)done);
 
-        if (series->done)
-                series->done(series, series->context);
+        if (done)
+                done(series, series->context);
         if (series->free_context) {
                 weir__user_go_on_as(call, &free_callee, (weir__function *)series->free_context);
                 free_context(series);
@@ -246,7 +246,7 @@ call_back_traced(struct weir_series *series)
 static void
 end_series(struct weir_series *series)
 {
-        if (series->done || series->free_context) {
+        if (series->has_done || series->free_context) {
                 if (weir__trace_is_on())
                         call_back_traced(series);
                 else
@@ -264,19 +264,20 @@ end_series(struct weir_series *series)
         weir_series_unref(series);
 }
 
-/* Puts the tasks that were pushed to the front before those taken.  With the lock held. */
+/* Puts the oldest of those that were pushed to the front before those taken, unless one lies there.  With the lock held. */
 static __attribute__((noinline)) void
 take_front(struct weir_series *series)
 {
-        struct weir__work *front = ring_of(&series->front), *first = front->next;
+        struct weir__work *newest = weir__series_queued(series), *first = newest->next, *next = first->next;
 
-        if (series->taken) {
-                front->next = series->taken->next;
-                series->taken->next = first;
-        } else {
-                series->taken = front;
-        }
-        atomic_store_explicit(&series->front, NULL, memory_order_relaxed);
+        if (series->is_front_taken)
+                return;
+        newest->next = next;
+        set_queue(series, first == newest ? NULL : newest,
+                  first != newest && ((struct weir_task *)next)->flags == WEIR__ACT_PUSH_FRONT);
+        first->next = series->taken->next;
+        series->taken->next = first;
+        series->is_front_taken = true;
 }
 
 /* The next task, if there is one, is the oldest of those taken then.  With the lock held. */
@@ -284,11 +285,11 @@ static inline void
 take_some(struct weir_series *series)
 {
         if (!series->taken) {
-                series->taken = ring_of(&series->queue);
-                atomic_store_explicit(&series->queue, NULL, memory_order_relaxed);
-        }
-        if (__builtin_expect(ring_of(&series->front) != NULL, 0))
+                series->taken = weir__series_queued(series);
+                set_queue(series, NULL, false);
+        } else if (__builtin_expect(weir__series_has_front(series), 0)) {
                 take_front(series);
+        }
 }
 
 static struct weir_task *
@@ -302,6 +303,7 @@ pop_taken(struct weir_series *series)
 {
         struct weir__work *newest = series->taken, *oldest = newest ? newest->next : NULL;
 
+        series->is_front_taken = false;
         if (oldest == newest)
                 series->taken = NULL;
         else
@@ -333,7 +335,7 @@ leave_parts(struct weir_series *series, void (*end_it)(struct weir_series *serie
         if (!extra)
                 return true;
         if (extra->own_name)
-                weir__series_name_end(extra, end_it ? series->done != NULL : weir__phase_is_ended());
+                weir__series_name_end(extra, end_it ? series->has_done : weir__phase_is_ended());
         return weir__series_deadline_leave(extra, end_it);
 }
 
@@ -381,7 +383,7 @@ is_next_known(const struct weir_series *series)
 {
         if (series->current) /* chosen when the last one was left */
                 return true;
-        return series->taken && !can_end_early(first_taken(series)) && !ring_of(&series->front) && !cause_to_end(series);
+        return series->taken && !can_end_early(first_taken(series)) && !weir__series_has_front(series) && !cause_to_end(series);
 }
 
 static __attribute__((cold, noinline)) void
@@ -522,8 +524,8 @@ weir__series_is_unstarted(const void *block, size_t size)
 {
         const struct weir_series *series = block;
 
-        return (size + 7) / 8 == (sizeof *series + 7) / 8 && series->work.ops == &root_ops.work &&
-               series->state == WEIR__SERIES_NEW && !series->owner;
+        return size >= sizeof *series && series->work.ops == &root_ops.work &&
+               (size + 7) / 8 == (weir__series_size(series) + 7) / 8 && series->state == WEIR__SERIES_NEW && !series->owner;
 }
 
 static void
@@ -575,18 +577,17 @@ weir_series_dismiss(weir_series *series)
 }
 
 int
-weir__series_start_as(struct weir_series *series, const struct weir__series_ops *ops, void *owner, enum weir__act act)
+weir__series_start_root(struct weir_series *series, const struct weir__series_ops *ops, void *owner, int fault)
 {
-        int failed = weir__series_fault(series, act);
+        int failed = fault ? fault : weir__runtime_enter();
 
-        if (!failed)
-                failed = weir__runtime_enter();
         if (failed) {
                 dismiss(series);
                 return failed;
         }
         series->work.ops = &ops->work;
-        series->owner = owner;
+        if (series->owner != owner) /* else other threads read it */
+                series->owner = owner;
         weir__live_add(series);
         weir__series_launch(series, NULL);
         return 0;

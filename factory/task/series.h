@@ -63,13 +63,12 @@ enum weir__series_result {
 #define WEIR__INDEX_APART  (UINT32_MAX - 1)
 #define WEIR__INDEX_SHIELD UINT32_MAX
 
-/* A series has two lines of a cache.  A ring of tasks is given by its newest one: each task leads to the next newer
- * one, and the newest to the oldest. */
+/* A ring of tasks is given by its newest one: each task leads to the next newer one, and the newest to the oldest.  A series that
+ * has an end callback has it right behind the struct: most have none. */
 struct weir_series {
         struct weir__work work; /* first */
 
         /* Constant once started. */
-        weir_series_fn *done;
         void *owner;
         uint32_t granularity;  /* ns, of the deadlines of its timers; 0: exact */
         uint32_t index;        /* among those of its owner, or WEIR__INDEX_APART and above; of a root its handle in the
@@ -84,9 +83,13 @@ struct weir_series {
         bool stops_on_failure : 1;
 
         bool is_part : 1;   /* it lies in a larger block; constant */
+        bool has_done : 1;  /* the end callback is behind it; constant */
 
-        /* Owned by the thread that makes its steps. */
-        bool has_result; /* `result` does not change any more */
+        /* Owned by the thread that makes its steps.  The bits above, these, and those below are in bytes of their own. */
+        uint8_t : 0;
+        bool has_result : 1;     /* `result` does not change any more */
+        bool is_front_taken : 1; /* the oldest of `taken` was pushed to the front, and moved there alone */
+        uint8_t : 0;
         uint8_t state : 2; /* enum weir__series_state; guarded by lock */
         uint8_t act : 6;   /* the last one that consumed it, without the flag; 0: none.  Guarded by lock; for misuse.c */
         int result;      /* of its first or last task */
@@ -95,8 +98,8 @@ struct weir_series {
         struct weir__lock lock;
         struct weir__work *taken; /* a ring of tasks: the oldest ones, and what its callbacks push while `queue` is empty.
                                      Owned by the thread that makes its steps */
-        _Atomic(struct weir__work *) front; /* a ring of tasks that come before those in `taken` */
-        _Atomic(struct weir__work *) queue; /* a ring of tasks that come behind them */
+        _Atomic uintptr_t queue; /* a ring of tasks that come behind them; 0: none.  With WEIR__SERIES_FRONT its oldest ones were
+                                    pushed to the front: they come before those in `taken` */
         struct weir_task *current;          /* started and not finished, and can be cancelled: alive while this is set */
         struct weir_series *parent;         /* its cancel reaches this one.  NULL for a root, and once ENDED; until then the
                                                parent cannot end */
@@ -116,6 +119,37 @@ struct weir_series {
         void *context;
         weir_free_fn *free_context;
 };
+
+#define WEIR__SERIES_FRONT 1 /* a bit of `queue`, beside the address */
+
+/* The newest of those queued; NULL: none. */
+static inline struct weir__work *
+weir__series_queued(const struct weir_series *series)
+{
+        uintptr_t queue = atomic_load_explicit(&series->queue, memory_order_relaxed);
+
+        return (struct weir__work *)(queue & ~(uintptr_t)WEIR__SERIES_FRONT);
+}
+
+static inline bool
+weir__series_has_front(const struct weir_series *series)
+{
+        return atomic_load_explicit(&series->queue, memory_order_relaxed) & WEIR__SERIES_FRONT;
+}
+
+/* Its end callback; NULL: it has none. */
+static inline weir_series_fn *
+weir__series_done(const struct weir_series *series)
+{
+        return series->has_done ? *(weir_series_fn *const *)(const void *)(series + 1) : NULL;
+}
+
+/* The bytes of its memory, unless it is a part of a larger block. */
+static inline size_t
+weir__series_size(const struct weir_series *series)
+{
+        return sizeof *series + (series->has_done ? sizeof(weir_series_fn *) : 0);
+}
 
 /* The cause of a series that fails with that status: above 0. */
 static inline int
@@ -215,8 +249,22 @@ void weir__series_discard(struct weir_series *series);
 /* The same for a part of a task that is no series yet, such as a node of a graph. */
 void weir__series_discard_part(struct weir_task *task);
 
-/* weir_series_start, for a series whose end goes to `owner` by these operations. */
-int weir__series_start_as(struct weir_series *series, const struct weir__series_ops *ops, void *owner, enum weir__act act);
+/* weir_series_start, for a series whose end goes to `owner` by these operations, and of which the fault is known: 0, or it is
+ * refused. */
+int weir__series_start_root(struct weir_series *series, const struct weir__series_ops *ops, void *owner, int fault);
+
+static inline int
+weir__series_start_as(struct weir_series *series, const struct weir__series_ops *ops, void *owner, enum weir__act act)
+{
+        return weir__series_start_root(series, ops, owner, weir__series_fault(series, act));
+}
+
+/* A series of its own in memory of its owner's, which is zero but for `owner` and `context`.  The operations say how the memory
+ * is freed.  One reference; it belongs to that poller. */
+void weir__series_part_init(struct weir_series *series, const struct weir__series_ops *ops, unsigned poller);
+
+/* Starts it.  Result: 0; else it is dismissed: what the first push that failed has said, or why the runtime runs nothing. */
+int weir__series_part_start(struct weir_series *series);
 
 /* Starts a series that is sound and was counted, if it is a root; else it is within `parent`. */
 void weir__series_launch(struct weir_series *series, struct weir_series *parent);
@@ -323,8 +371,7 @@ void weir__series_go_on(struct weir_series *series);
 static inline bool
 weir__series_has_queued(const struct weir_series *series)
 {
-        return series->taken || atomic_load_explicit(&series->queue, memory_order_relaxed) ||
-               atomic_load_explicit(&series->front, memory_order_relaxed);
+        return series->taken || atomic_load_explicit(&series->queue, memory_order_relaxed);
 }
 
 /* A series that is FED is not fed any more: it runs what is queued, and ends.  By the thread that makes the steps. */

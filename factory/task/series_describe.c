@@ -106,9 +106,8 @@ unsigned
 weir__series_behind(const struct weir_series *series, unsigned most)
 {
         const struct weir_task *current = series->current;
-        unsigned count = count_ring(atomic_load_explicit(&series->front, memory_order_relaxed), 0, most);
+        unsigned count = count_ring(weir__series_queued(series), 0, most);
 
-        count = count_ring(atomic_load_explicit(&series->queue, memory_order_relaxed), count, most);
         if (current && (atomic_load_explicit(&current->word, memory_order_acquire) & WEIR__STATE) != WEIR__NEW)
                 count = count_ring(__atomic_load_n(&series->taken, __ATOMIC_ACQUIRE), count, most);
         return count;

@@ -29,7 +29,7 @@ weir_series_unref(weir_series *series)
         if (__builtin_expect(series->is_part, 0))
                 ((const struct weir__series_ops *)series->work.ops)->free_memory(series);
         else
-                weir__free(series, sizeof *series);
+                weir__free(series, weir__series_size(series));
 }
 
 /* -- around others -- */

@@ -1,6 +1,7 @@
-/* factory/task/series_run.c: a thread that is no worker starts a series and waits for its end; a part of a flow is discarded.
+/* factory/task/series_run.c: a thread that is no worker starts a series and waits for its end; a series in a larger block; a part
+ * of a flow is discarded.
  *
- * Threads: any but workers for the former; any for the latter. */
+ * Threads: any but workers for the first; any for the others. */
 #include <errno.h>
 
 #include "factory/task/series.h"
@@ -51,6 +52,25 @@ weir_series_run(weir_series *series)
         if (entered)
                 weir__virtual_leave();
         return status;
+}
+
+void
+weir__series_part_init(struct weir_series *series, const struct weir__series_ops *ops, unsigned poller)
+{
+        series->work.ops = &ops->work;
+        series->poller = (uint8_t)poller;
+        series->is_part = true;
+        atomic_init(&series->references, 1);
+        weir__lock_init(&series->lock, WEIR__RANK_SERIES);
+}
+
+int
+weir__series_part_start(struct weir_series *series)
+{
+        weir__lock(&series->lock);
+        int poison = series->poison;
+        weir__unlock(&series->lock);
+        return weir__series_start_root(series, (const struct weir__series_ops *)series->work.ops, series->owner, poison);
 }
 
 void

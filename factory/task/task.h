@@ -143,8 +143,18 @@ struct weir_task {
 
         uint8_t flags; /* its owner's */
 
-        /* A timer's, guarded by the poller's lock; taken by its owner before the start, given back at its end. */
-        uint32_t handle; /* of its id; 0: nobody has asked for that */
+        union {
+                /* A timer's, guarded by the poller's lock; taken by its owner before the start, given back at its end. */
+                uint32_t handle; /* of its id; 0: nobody has asked for that */
+
+                /* A struct weir__io_task's: its maker's, then the owner's of the poller, then its callback's. */
+                struct {
+                        bool is_tried;    /* `try` was called, or a cancel came before */
+                        bool is_linked;   /* it waits */
+                        uint8_t own_size; /* the kind's own, as the next one */
+                        bool own_flag;
+                };
+        };
 };
 
 enum weir__task_flags {
