@@ -422,6 +422,7 @@ static struct source {
         struct weir__source source; /* first */
         unsigned events;
 } other;
+static uint32_t other_flags; /* 0, or WEIR__EVENT_STEADY */
 
 static void
 count_event(struct weir__source *source, uint32_t events)
@@ -444,15 +445,17 @@ add_other(void *unused)
 {
         (void)unused;
         other = (struct source){.source = {.ops = &other_ops, .fd = ends[0]}};
-        CU_ASSERT_EQUAL(weir__source_add(weir__poller_at(0), &other.source, EPOLLIN), 0);
+        CU_ASSERT_EQUAL(weir__source_add(weir__poller_at(0), &other.source, EPOLLIN | other_flags), 0);
 }
 
 static void
 a_connection_with_the_number_of_a_closed_descriptor_keeps_its_events(void)
 {
-        for (unsigned is_forgotten = 0; is_forgotten < 2; is_forgotten++) {
+        for (unsigned i = 0; i < 4; i++) {
+                bool is_forgotten = i % 2;
                 struct weir_test_record old = {0}, late = {0};
 
+                other_flags = i / 2 * WEIR__EVENT_STEADY;
                 begin();
                 weir_fd *first = weir_fd_new(ends[0]);
                 start_readable(first, &old);
@@ -476,6 +479,28 @@ a_connection_with_the_number_of_a_closed_descriptor_keeps_its_events(void)
                 if (!is_forgotten) {
                         weir_fd_forget(first);
                 }
+                end();
+        }
+}
+
+static void
+a_descriptor_that_a_connection_has_is_refused(void)
+{
+        for (unsigned is_steady = 0; is_steady < 2; is_steady++) {
+                struct weir_test_record record = {0};
+
+                other_flags = is_steady * WEIR__EVENT_STEADY;
+                begin();
+                weir_test_act(0, add_other, NULL);
+                weir_test_pass(0);
+                weir_fd *fd = weir_fd_new(ends[0]);
+                start_readable(fd, &record);
+                weir_test_pass(0);
+                WEIR_TEST_CALLED(&record, -EEXIST);
+                put();
+                weir_test_pass(0);
+                CU_ASSERT_EQUAL(other.events, 1);
+                weir_fd_forget(fd);
                 end();
         }
 }
@@ -701,6 +726,7 @@ main(void)
                 WEIR_TEST(files_and_closed_numbers_are_refused_by_the_first_wait),
                 WEIR_TEST(an_object_whose_descriptor_was_closed_leaves_the_next_one_alone),
                 WEIR_TEST(a_connection_with_the_number_of_a_closed_descriptor_keeps_its_events),
+                WEIR_TEST(a_descriptor_that_a_connection_has_is_refused),
                 WEIR_TEST(a_number_that_was_closed_behind_a_cancelled_task_is_found),
                 WEIR_TEST(a_callback_forgets_closes_and_waits_for_the_same_number),
                 WEIR_TEST(a_callback_ends_the_waits_of_others),

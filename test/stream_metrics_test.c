@@ -14,6 +14,25 @@ counted(const char *name, const char *detail)
 }
 
 static void
+echo_after_many(weir_stream *stream, weir_series *series, void *context)
+{
+        stream->received = UINT32_MAX - 2;
+        echo(stream, series, context);
+}
+
+static void
+more_bytes_of_one_connection_than_32_bits_hold_are_counted(void)
+{
+        prepare();
+        begin(1, echo_after_many);
+        int fd = dial();
+        CU_ASSERT(is_echoed(fd, "hello"));
+        close(fd);
+        WEIR_TEST_EVENTUALLY(counted("received_bytes_total", "") == UINT32_MAX + 3.0);
+        end();
+}
+
+static void
 connections_and_bytes_are_counted(void)
 {
         prepare();
@@ -133,6 +152,7 @@ main(void)
 {
         static const struct weir_test tests[] = {
                 WEIR_TEST(connections_and_bytes_are_counted),
+                WEIR_TEST(more_bytes_of_one_connection_than_32_bits_hold_are_counted),
                 WEIR_TEST(refusals_are_counted_by_their_reason),
                 WEIR_TEST(time_limits_are_counted_by_their_kind),
                 WEIR_TEST(handshakes_are_counted),

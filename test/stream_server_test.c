@@ -235,6 +235,92 @@ a_stop_waits_for_series(void)
         end();
 }
 
+static void
+note_status(weir_task *task, void *unused)
+{
+        (void)unused;
+        atomic_store(&at.status, weir_task_status(task));
+}
+
+/* The series lasts longer than the stream, and perhaps the handler as well. */
+static void
+wait_without_stream(weir_stream *stream, weir_series *series, void *context)
+{
+        (void)context;
+        weir_series_push(series, weir_timer_new(WEIR_SEC(3600), note_status, NULL));
+        atomic_store(&at.kept, weir_stream_ref(stream));
+        atomic_fetch_add(&at.handled, 1);
+        weir_blocking_begin();
+        while (!atomic_load(&at.let_go))
+                usleep(100);
+        weir_blocking_end();
+}
+
+/* Breaks the stream, and waits until its descriptor is closed. */
+static void
+break_kept(int fd)
+{
+        char byte, room[64];
+        weir_stream *kept = atomic_load(&at.kept);
+
+        weir_stream_break(kept);
+        CU_ASSERT(receive(fd, &byte, 1) <= 0);
+        WEIR_TEST_EVENTUALLY(weir_stream_peer(kept, room, sizeof room) == -ENOTCONN);
+        weir_stream_unref(kept);
+        close(fd);
+}
+
+static void
+a_stop_cuts_a_series_that_has_outlived_its_stream(void)
+{
+        prepare();
+        begin(2, wait_without_stream);
+        atomic_store(&at.let_go, true);
+        int fd = dial();
+        WEIR_TEST_EVENTUALLY(atomic_load(&at.handled) == 1);
+        break_kept(fd);
+        CU_ASSERT_EQUAL(weir_stream_server_stop(at.server, 0), 1);
+        CU_ASSERT_EQUAL(atomic_load(&at.status), -ECANCELED);
+        CU_ASSERT_PTR_NOT_NULL(strstr(at.log, "stop has cut the series of a connection from "));
+        end();
+}
+
+static void *
+stop_now(void *unused)
+{
+        (void)unused;
+        CU_ASSERT(weir_stream_server_stop(at.server, 0) >= 0);
+        return NULL;
+}
+
+static bool
+is_cut(void)
+{
+        bool is = true;
+
+        for (unsigned i = 0; i < at.server->base.branch_count; i++)
+                is &= atomic_load(&((struct weir__stream_branch *)weir__server_branch(&at.server->base, i))->is_cut);
+        return is;
+}
+
+static void
+a_stop_cuts_a_series_whose_handler_has_outlived_the_stream(void)
+{
+        pthread_t thread;
+
+        prepare();
+        begin(2, wait_without_stream);
+        int fd = dial();
+        WEIR_TEST_EVENTUALLY(atomic_load(&at.handled) == 1);
+        break_kept(fd);
+        CU_ASSERT_EQUAL_FATAL(pthread_create(&thread, NULL, stop_now, NULL), 0);
+        WEIR_TEST_EVENTUALLY(is_cut());
+        atomic_store(&at.let_go, true);
+        pthread_join(thread, NULL);
+        CU_ASSERT_EQUAL(atomic_load(&at.status), -ECANCELED);
+        end();
+}
+
 static void *
 hang_up_later(void *fd)
 {
@@ -517,6 +603,8 @@ main(void)
                 WEIR_TEST(an_address_has_its_own_limit),
                 WEIR_TEST(without_descriptors_new_ones_wait),
                 WEIR_TEST(a_stop_waits_for_series),
+                WEIR_TEST(a_stop_cuts_a_series_that_has_outlived_its_stream),
+                WEIR_TEST(a_stop_cuts_a_series_whose_handler_has_outlived_the_stream),
                 WEIR_TEST(a_stop_cuts_nothing_that_ends_by_itself),
                 WEIR_TEST(a_kept_stream_is_broken_by_a_stop),
                 WEIR_TEST(the_end_of_the_runtime_ends_all),

@@ -70,7 +70,7 @@ make_pipe(void)
         CU_ASSERT_EQUAL_FATAL(pipe2(fds, O_NONBLOCK | O_CLOEXEC), 0);
         weir__stream_adopt(&ends.in, fds[0]);
         weir__stream_adopt(&ends.out, fds[1]);
-        CU_ASSERT_TRUE(ends.in.is_pipe && ends.out.is_pipe);
+        CU_ASSERT_TRUE(ends.in.source.is_pipe && ends.out.source.is_pipe);
         return ends;
 }
 
@@ -164,7 +164,7 @@ a_terminal_is_read_and_written(void)
         CU_ASSERT_FATAL(master >= 0 && grantpt(master) == 0 && unlockpt(master) == 0);
         weir__stream_adopt(&ends.in, master);
         weir__stream_adopt(&ends.out, open(ptsname(master), O_RDWR | O_NOCTTY | O_NONBLOCK | O_CLOEXEC));
-        CU_ASSERT_TRUE(ends.in.is_pipe && ends.out.is_pipe);
+        CU_ASSERT_TRUE(ends.in.source.is_pipe && ends.out.source.is_pipe);
         CU_ASSERT_EQUAL(write_text(&ends.out, "prompt"), 6);
         CU_ASSERT_EQUAL(weir__stream_read(&ends.in, buffer, sizeof buffer), 6);
         CU_ASSERT_EQUAL(memcmp(buffer, "prompt", 6), 0);
@@ -188,7 +188,7 @@ a_socket_is_none(void)
         CU_ASSERT_EQUAL_FATAL(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, fds), 0);
         weir__stream_adopt(&ends.in, fds[0]);
         weir__stream_adopt(&ends.out, fds[1]);
-        CU_ASSERT_FALSE(ends.in.is_pipe || ends.out.is_pipe);
+        CU_ASSERT_FALSE(ends.in.source.is_pipe || ends.out.source.is_pipe);
         CU_ASSERT_EQUAL(write_text(&ends.out, "hello"), 5);
         CU_ASSERT_EQUAL(weir__stream_read(&ends.in, buffer, sizeof buffer), 5);
         weir__stream_close(&ends.in);

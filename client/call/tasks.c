@@ -61,7 +61,7 @@ begin(struct weir_http_call *self, enum weir__draft_framing framing)
 static int
 wait(struct weir__call_task *task)
 {
-        return task->io.is_linked ? 0 : task->io.task.status;
+        return task->io.task.is_linked ? 0 : task->io.task.status;
 }
 
 /* The program has seen the interim response. */
@@ -79,12 +79,12 @@ try_head(struct weir__call_task *task)
         struct weir_http_call *self = task->owner;
 
         if (self->state == WEIR__CALL_NEW) { /* it may be over at once */
-                task->io.is_linked = true;
+                task->io.task.is_linked = true;
                 weir__list_append(&self->heads, &task->waiting);
                 int failed = begin(self, WEIR__DRAFT_NO_BODY);
-                if (failed && task->io.is_linked) {
+                if (failed && task->io.task.is_linked) {
                         weir__link_remove(&task->waiting);
-                        task->io.is_linked = false;
+                        task->io.task.is_linked = false;
                         return failed;
                 }
                 return wait(task);
@@ -93,7 +93,7 @@ try_head(struct weir__call_task *task)
                 return 0;
         if (self->state == WEIR__CALL_OVER)
                 return self->status;
-        task->io.is_linked = true;
+        task->io.task.is_linked = true;
         weir__list_append(&self->heads, &task->waiting);
         if (self->call.is_shown)
                 seek_head(self);
@@ -113,7 +113,7 @@ try_read(struct weir__call_task *task)
                 return -EBUSY;
         self->reader = task;
         self->call.is_shown = false;
-        task->io.is_linked = true;
+        task->io.task.is_linked = true;
         if (self->state == WEIR__CALL_WIRED)
                 weir__wire_go_on(self->call.wire);
         return wait(task);
@@ -126,7 +126,7 @@ queue(struct weir__call_task *task)
         struct weir_http_call *self = task->owner;
 
         weir__list_append(&self->writers, &task->waiting);
-        task->io.is_linked = true;
+        task->io.task.is_linked = true;
         if (self->state == WEIR__CALL_WIRED) {
                 weir__wire_put(&self->call, &task->writer);
                 weir__wire_go_on(self->call.wire);

@@ -92,7 +92,7 @@ cut_off(struct weir__hedge *hedge, bool has_won)
         if (!second || !weir__io_claim(&second->io))
                 return;
         weir__request_ops.withdraw(&second->io);
-        second->io.is_linked = false;
+        second->io.task.is_linked = false;
         second->io.task.status = -ECANCELED;
         weir__deliver(weir__poller_at(second->io.task.poller), &second->io.task.work);
 }
@@ -357,7 +357,7 @@ win(struct weir__hedge *hedge, struct weir__request *second, int status)
         take_over(first, second);
         leave(hedge);
         first->is_won = true;
-        first->io.own_number = (uint32_t)-status;
+        first->won_with = status;
         if (is_out)
                 weir__io_try_again(&first->io, first->io.task.poller);
 }

@@ -59,7 +59,8 @@ struct weir__request {
         bool is_cut;               /* its connection was closed for that */
         bool is_second;            /* it is the second attempt of a hedge */
         bool was_hedged;           /* it had a second attempt, or could not have one */
-        bool is_won;               /* by its second attempt, on its way to `try`: io.own_number is its status */
+        bool is_won;               /* by its second attempt, on its way to `try` */
+        int won_with;              /* the status of that */
         struct weir__hedge *hedge; /* a reference, while it has one, or is one; or NULL */
         struct weir__late *late;   /* while it waits in the queue, if there is a limit */
 

@@ -230,12 +230,12 @@ fault_of(struct weir__request *request)
         int failed = weir__phase_is_stopping() ? -ESHUTDOWN : weir__hedge_is_cut(request) ? -ECANCELED : request->seeker.failure;
 
         if (failed && weir__hedge_holds(request, failed, false)) {
-                request->io.is_linked = true;
+                request->io.task.is_linked = true;
                 return 0;
         }
         if (failed && failed != -ESHUTDOWN && may_go_elsewhere(request)) {
                 failed = try_elsewhere(request);
-                request->io.is_linked = request->must_choose;
+                request->io.task.is_linked = request->must_choose;
         }
         return failed;
 }
@@ -247,11 +247,11 @@ try(struct weir__io_task *io)
 
         if (__builtin_expect(request->is_won, 0)) {
                 drop_failure(request);
-                return -(int)io->own_number;
+                return request->won_with;
         }
         int failed = fault_of(request);
 
-        if (!failed && io->is_linked)
+        if (!failed && io->task.is_linked)
                 return 0;
         if (!failed && !request->origin)
                 failed = begin(request);
@@ -259,11 +259,11 @@ try(struct weir__io_task *io)
                 weir__branch_count(weir__request_branch(request), WEIR__CLIENT_FAILED);
         if (failed)
                 return failed;
-        io->is_linked = request->is_trying = true;
+        io->task.is_linked = request->is_trying = true;
         if (!use_grant(request))
                 weir__request_seek(request);
         request->is_trying = false;
-        return io->is_linked ? 0 : io->task.status;
+        return io->task.is_linked ? 0 : io->task.status;
 }
 
 /* The program chooses a member in a work item of its own. */

@@ -29,6 +29,7 @@ struct tunnel {
         /* The owner's, then the callback's. */
         struct weir__writer writer;
         struct weir__exchange exchange;
+        struct weir__holder holder;
 };
 
 static struct weir__transport *
@@ -126,9 +127,9 @@ talk(struct tunnel *tunnel)
 }
 
 static void
-go_on(void *holder)
+go_on(struct weir__holder *holder)
 {
-        struct tunnel *tunnel = holder;
+        struct tunnel *tunnel = weir__container_of(holder, struct tunnel, holder);
         int failure = tunnel->stream->failure;
         int result = failure ? failure : tunnel->stream->is_late ? be_late(tunnel) : talk(tunnel);
 
@@ -137,7 +138,7 @@ go_on(void *holder)
 }
 
 static void
-written(void *holder, struct weir__writer *writer)
+written(struct weir__holder *holder, struct weir__writer *writer)
 {
         (void)holder;
         (void)writer;
@@ -156,13 +157,13 @@ try(struct weir__io_task *io)
         failed = failed ? failed : weir__exchange_begin(&tunnel->exchange, tunnel->proxy, tunnel->target);
         if (failed)
                 return failed;
-        weir__stream_hold(tunnel->stream, &holder_ops, tunnel);
-        io->is_linked = true;
+        weir__stream_hold(tunnel->stream, &holder_ops, &tunnel->holder);
+        io->task.is_linked = true;
         if (weir__transport_set_limit(transport_of(tunnel), weir__clock_now(), tunnel->limit))
-                go_on(tunnel);
+                go_on(&tunnel->holder);
         else
                 finish(tunnel, -ENOMEM);
-        return io->is_linked ? 0 : io->task.status;
+        return io->task.is_linked ? 0 : io->task.status;
 }
 
 /* Half an exchange cannot be taken back. */

@@ -272,7 +272,7 @@ read_on(struct weir__wire *wire)
                 if (wire->is_body)
                         wire->since = weir__clock_now();
                 if (got > 0)
-                        stream->received += (uint64_t)got;
+                        weir__stream_count_received(stream, (size_t)got);
                 int failed = got > 0 ? take_in(wire, room, (size_t)got) : got == 0 ? end_of_input(wire) : broken(wire, (int)got);
                 if (got <= 0 || failed)
                         weir__wire_end(wire, failed);

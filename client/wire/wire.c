@@ -83,7 +83,7 @@ leave_stream(struct weir__wire *wire)
         (void)weir__transport_set_limit(&stream->transport, 0, WEIR_FOREVER);
         weir__stream_give_back(stream);
         stream->transport.is_ready = is_ready; /* what has come was read; more has an event of its own */
-        if (!wire->pooled.is_reserved) /* else weir__wire_claim does */
+        if (!wire->pooled.is_reserved)         /* else weir__wire_claim does */
                 deliver_ending(wire);
         return stream;
 }
@@ -273,9 +273,9 @@ weir__wire_go_on(struct weir__wire *wire)
 }
 
 static void
-go_on(void *holder)
+go_on(struct weir__holder *holder)
 {
-        struct weir__wire *wire = holder;
+        struct weir__wire *wire = weir__container_of(holder, struct weir__wire, holder);
         int failure = wire->stream->failure;
 
         if (failure)
@@ -297,9 +297,9 @@ note_sent(struct weir__wire *wire)
 }
 
 static void
-written(void *holder, struct weir__writer *writer)
+written(struct weir__holder *holder, struct weir__writer *writer)
 {
-        struct weir__wire *wire = holder;
+        struct weir__wire *wire = weir__container_of(holder, struct weir__wire, holder);
         struct weir__http_call *call = wire->call;
 
         if (writer != &call->head && writer != &call->body)
@@ -430,7 +430,7 @@ weir__wire_new(struct weir__branch *branch, struct weir_stream *stream, int *fai
         wire->ending.ops = &ending_ops;
         weir__origin_keep(branch->origin);
         weir__list_append(&branch->connections, &wire->pooled.all);
-        weir__stream_hold(stream, &holder_ops, wire);
+        weir__stream_hold(stream, &holder_ops, &wire->holder);
         set_limit(wire); /* it has memory for that */
         return wire;
 }

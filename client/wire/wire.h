@@ -32,6 +32,7 @@ struct weir__wire {
         uint64_t left;         /* LENGTH: bytes of the body that are to come */
         struct weir__gate gate;
         struct weir__chunked chunked;
+        struct weir__holder holder;
         struct weir__work ending; /* over: frees it, for it may be on the stack */
 };
 

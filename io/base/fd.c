@@ -35,16 +35,10 @@ struct fd_task {
 };
 
 static void
-unref_some(struct weir_fd *fd, unsigned count)
-{
-        if (atomic_fetch_sub_explicit(&fd->references, count, memory_order_acq_rel) == count)
-                weir__free(fd, sizeof *fd);
-}
-
-static void
 unref(struct weir_fd *fd)
 {
-        unref_some(fd, 1);
+        if (atomic_fetch_sub_explicit(&fd->references, 1, memory_order_acq_rel) == 1)
+                weir__free(fd, sizeof *fd);
 }
 
 static struct weir_fd *
@@ -109,17 +103,14 @@ end_waits(struct weir_fd *fd, int status)
         (void)end_some(fd, UINT32_MAX, status);
 }
 
-/* Under the lock.  Returns whether it was registered: then there is a reference to give up. */
-static bool
+/* Under the lock.  It is registered. */
+static void
 unregister(struct weir_fd *fd)
 {
-        if (!fd->is_registered)
-                return false;
         fd->is_registered = false;
         fd->armed = 0;
         fd->is_lasting = false;
         weir__source_remove(poller_of(fd), &fd->source);
-        return true;
 }
 
 /* Epoll does not watch it any more.  May free it. */
@@ -128,9 +119,11 @@ leave_poller(struct weir_fd *fd, int status)
 {
         end_waits(fd, status);
         weir__lock(&fd->lock);
-        bool was_registered = unregister(fd);
-        weir__unlock(&fd->lock);
+        bool was_registered = fd->is_registered, is_last = was_registered && fd->is_forgotten;
         if (was_registered)
+                unregister(fd);
+        weir__unlock(&fd->lock);
+        if (is_last)
                 unref(fd);
 }
 
@@ -143,9 +136,9 @@ was_closed(struct weir_fd *fd)
         leave_poller(fd, -EBADF);
 }
 
-/* Under the lock.  Asks epoll for these events, from now on. */
+/* Under the lock.  Asks epoll for these events, from now on.  *before: as weir__source_add_over. */
 static inline __attribute__((__always_inline__)) int
-arm(struct weir_fd *fd, uint32_t events)
+arm(struct weir_fd *fd, uint32_t events, struct weir__source **before)
 {
         int failed;
 
@@ -156,7 +149,7 @@ arm(struct weir_fd *fd, uint32_t events)
         if (fd->is_registered)
                 failed = weir__source_rearm(poller_of(fd), &fd->source, flags);
         else
-                failed = weir__source_add(poller_of(fd), &fd->source, flags);
+                failed = weir__source_add_over(poller_of(fd), &fd->source, flags, before);
         if (failed == -ENOENT || (failed == -EBADF && fd->is_registered)) {
                 set_over(fd);
                 return -ESTALE;
@@ -165,8 +158,6 @@ arm(struct weir_fd *fd, uint32_t events)
                 return failed;
         fd->armed = events;
         fd->is_lasting = is_lasting;
-        if (!fd->is_registered)
-                ref(fd);
         fd->is_registered = true;
         return 0;
 }
@@ -227,13 +218,13 @@ cannot_ask(struct weir_fd *fd, int failed)
 static inline __attribute__((__always_inline__)) int
 ask(struct weir_fd *fd, uint32_t events)
 {
-        struct weir__source *before = fd->is_registered ? NULL : weir__source_of_number(poller_of(fd), fd->source.fd);
+        struct weir__source *before = NULL;
 
         weir__lock(&fd->lock);
-        int failed = arm(fd, events);
+        int failed = arm(fd, events, &before);
         weir__unlock(&fd->lock);
-        if (!failed && before && before->ops == &source_ops) /* the poller tells the other kinds, but not under the lock */
-                was_displaced((struct weir_fd *)before);
+        if (__builtin_expect(before != NULL, 0)) /* told here, because the lock is held in `arm` */
+                before->ops->ready(before, WEIR__EVENT_DISPLACED);
         return failed ? cannot_ask(fd, failed) : 0;
 }
 
@@ -280,7 +271,7 @@ try(struct weir__io_task *io)
         if (failed)
                 return failed;
         weir__list_append(&fd->waits, &task->link);
-        io->is_linked = true;
+        io->task.is_linked = true;
         weir__fd_begin_looks(fd, poller_of(fd), is_first, check);
         return 0;
 }
@@ -462,28 +453,25 @@ forget_at_once(struct weir_fd *fd)
         return true;
 }
 
-/* Under the lock.  Returns whether the caller has to deliver `work`. */
+/* Under the lock.  Returns whether the caller has to deliver `work`.  Sets *is_last if its reference is no registration's. */
 static bool
-forget(struct weir_fd *fd, bool is_owner, unsigned *references)
+forget(struct weir_fd *fd, bool is_owner, bool *is_last)
 {
         bool was_registered = fd->is_registered;
 
         if (was_registered && !is_over(fd))
                 epoll_ctl(poller_of(fd)->epoll_fd, EPOLL_CTL_DEL, fd->source.fd, NULL);
         set_over(fd);
-        if (!was_registered)
-                return false;
-        if (!is_owner || !forget_at_once(fd))
-                return give_order(fd, ORDER_FORGET);
-        ++*references;
-        return false;
+        fd->is_forgotten = true;
+        *is_last = !was_registered || (is_owner && forget_at_once(fd));
+        return !*is_last && give_order(fd, ORDER_FORGET);
 }
 
 /* A child has the parent's epoll, and perhaps the lock of a thread that it has not: it changes nothing. */
 void
 weir_fd_forget(weir_fd *fd)
 {
-        unsigned references = 1; /* to give up */
+        bool is_last = true; /* of the program and the registration */
 
         if (!fd)
                 return;
@@ -492,14 +480,17 @@ weir_fd_forget(weir_fd *fd)
                 bool is_owner = pin_owner(fd); /* before the lock is held: it may wait for the watchdog */
 
                 weir__lock(&fd->lock);
-                bool is_first = forget(fd, is_owner, &references);
+                bool is_first = forget(fd, is_owner, &is_last);
                 weir__unlock(&fd->lock);
                 if (is_owner)
                         weir__unpin();
                 if (is_first)
                         weir__deliver(poller_of(fd), &fd->work);
+        } else {
+                is_last = !fd->is_registered;
         }
-        unref_some(fd, references);
+        if (is_last)
+                unref(fd);
 }
 
 /* A task that was started before may be on its way, so the order is for all that were ever used. */
@@ -525,8 +516,10 @@ new_task(weir_fd *fd, uint32_t events, weir_task_fn *done, void *context)
 
         if (!task)
                 return NULL;
-        *task = (struct fd_task){.fd = fd ? ref(fd) : NULL, .events = events};
         weir__task_init(&task->io.task, &fd_ops.task, sizeof *task, done, context);
+        task->link = (struct weir__link){NULL, NULL};
+        task->fd = fd ? ref(fd) : NULL;
+        task->events = events;
         if (!fd)
                 weir__task_poison(&task->io.task, -EBADF);
         return &task->io.task;

@@ -10,8 +10,8 @@
 #include "io/base/io_task.h"
 #include "kernel/base/lock.h"
 
-/* A descriptor that tasks wait for.  The program has a reference until it forgets it.  Each task has one, and so has the
- * registration with epoll. */
+/* A descriptor that tasks wait for.  Each task has a reference.  The program, until it forgets it, and the registration with
+ * epoll have one together. */
 struct weir_fd {
         struct weir__source source; /* first; its fd is constant */
         _Atomic size_t references;
@@ -26,6 +26,7 @@ struct weir_fd {
 
         /* Guarded by lock. */
         bool is_kept;       /* weir_fd_keep; constant from the first task on */
+        bool is_forgotten;
         bool is_registered; /* written by the owner of the poller */
         uint8_t orders;     /* bits of enum order that `work` has not carried out */
 

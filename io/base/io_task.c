@@ -2,7 +2,9 @@
  *
  * Threads: started and cancelled on any thread.  The work runs on the poller of the task: first to try the task, and a second
  *          time, when the task has ended, to call back.  Without a callback one run may do both.
- * Locks:   none; the states are in the task's word. */
+ * Locks:   none; the states are in the task's word.
+ *
+ * A task without a series is cancelled by nobody, so its word needs no locked instruction, unless other threads may claim it. */
 #include "io/base/io_task.h"
 
 #include "factory/task/series.h"
@@ -17,12 +19,24 @@ ops_of(const struct weir__io_task *io)
 
 /* -- the owner of the poller -- */
 
+/* For the owner. */
+static bool
+claim_own(struct weir__io_task *io)
+{
+        if (io->task.series || ops_of(io)->waits)
+                return weir__io_claim(io);
+        bool is_pending = atomic_load_explicit(&io->task.word, memory_order_relaxed) == WEIR__PENDING;
+        if (is_pending)
+                atomic_store_explicit(&io->task.word, WEIR__READY, memory_order_release);
+        return is_pending;
+}
+
 void
 weir__io_complete(struct weir__io_task *io, int status)
 {
-        io->is_linked = false;
+        io->task.is_linked = false;
         io->task.status = status;
-        if (weir__io_claim(io))
+        if (claim_own(io))
                 weir__deliver(weir__poller_at(io->task.poller), &io->task.work);
 }
 
@@ -32,6 +46,10 @@ begin_to_wait(struct weir__io_task *io)
 {
         uint32_t ready = WEIR__READY;
 
+        if (!io->task.series) {
+                atomic_store_explicit(&io->task.word, WEIR__PENDING, memory_order_release);
+                return true;
+        }
         return atomic_compare_exchange_strong_explicit(&io->task.word, &ready, WEIR__PENDING, memory_order_acq_rel,
                                                        memory_order_acquire);
 }
@@ -50,9 +68,9 @@ try_first(struct weir__io_task *io)
 {
         const struct weir__io_ops *ops = ops_of(io);
 
-        io->is_tried = true;
+        io->task.is_tried = true;
         int status = try_it(io);
-        if (!io->is_linked) {
+        if (!io->task.is_linked) {
                 io->task.status = status;
         } else if (begin_to_wait(io)) {
                 if (ops->waits)
@@ -86,12 +104,12 @@ weir__io_run(struct weir__work *work)
 {
         struct weir__io_task *io = (struct weir__io_task *)work;
 
-        if (!io->is_tried && try_first(io))
+        if (!io->task.is_tried && try_first(io))
                 return;
-        if (io->is_linked) { /* it was cancelled while it waited */
+        if (io->task.is_linked) { /* it was cancelled while it waited */
                 io->task.status = weir__series_effective_cause(io->task.series);
                 ops_of(io)->withdraw(io);
-                io->is_linked = false;
+                io->task.is_linked = false;
         }
         call_back(io);
 }
@@ -99,7 +117,7 @@ weir__io_run(struct weir__work *work)
 weir__function *
 weir__io_function(const struct weir__work *work)
 {
-        return ((const struct weir__io_task *)work)->is_tried ? weir__task_function(work) : (weir__function *)try_it;
+        return ((const struct weir_task *)work)->is_tried ? weir__task_function(work) : (weir__function *)try_it;
 }
 
 /* -- any thread -- */
@@ -116,7 +134,7 @@ weir__io_claim(struct weir__io_task *io)
 void
 weir__io_try_again(struct weir__io_task *io, unsigned poller)
 {
-        io->is_linked = io->is_tried = false;
+        io->task.is_linked = io->task.is_tried = false;
         io->task.poller = (uint8_t)poller;
         weir__deliver(weir__poller_at(poller), &io->task.work);
 }
@@ -126,7 +144,10 @@ weir__io_start(struct weir_task *task)
 {
         struct weir__poller *poller = weir__poller_at(task->poller); /* the task may be gone as soon as it is READY */
 
-        atomic_fetch_add_explicit(&task->word, WEIR__READY, memory_order_release); /* NEW is 0; a cancel may have left its flag */
+        if (!task->series)
+                atomic_store_explicit(&task->word, WEIR__READY, memory_order_release);
+        else /* NEW is 0; a cancel may have left its flag */
+                atomic_fetch_add_explicit(&task->word, WEIR__READY, memory_order_release);
         weir__deliver(poller, &task->work);
 }
 

@@ -19,15 +19,6 @@
 
 struct weir__io_task {
         struct weir_task task; /* first; its word: see above */
-
-        /* Its maker's, then the owner's of the poller, then its callback's. */
-        bool is_tried;          /* `try` was called, or a cancel came before */
-        bool is_linked;         /* it waits */
-
-        /* The kind's own: here they cost nothing. */
-        uint8_t own_size;
-        bool own_flag;
-        uint32_t own_number;
 };
 
 /* The operations of a kind.  They run no user code. */

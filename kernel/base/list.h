@@ -120,4 +120,42 @@ weir__list_concat(struct weir__list *to, struct weir__list *from)
         *from = (struct weir__list){0};
 }
 
+/* A list whose head is one word: its first element, whose previous one is the last.  An element leaves it in constant time, too,
+ * if the list is known. */
+struct weir__ring {
+        struct weir__link *first; /* NULL: it is empty */
+};
+
+static inline bool
+weir__ring_is_empty(const struct weir__ring *ring)
+{
+        return !ring->first;
+}
+
+static inline struct weir__link *
+weir__ring_first(const struct weir__ring *ring)
+{
+        return ring->first;
+}
+
+static inline void
+weir__ring_append(struct weir__ring *ring, struct weir__link *link)
+{
+        if (ring->first) {
+                weir__link_insert(link, ring->first->previous, ring->first);
+        } else {
+                link->previous = link->next = link;
+                ring->first = link;
+        }
+}
+
+/* Takes the link out of that ring. */
+static inline void
+weir__ring_remove(struct weir__ring *ring, struct weir__link *link)
+{
+        if (ring->first == link)
+                ring->first = link->next == link ? NULL : link->next;
+        weir__link_remove(link);
+}
+
 #endif

@@ -2,10 +2,12 @@
 #ifndef WEIR_KERNEL_SOURCE_H
 #define WEIR_KERNEL_SOURCE_H
 
+#include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 #include <sys/epoll.h>
 
-#define WEIR__SLOT_NONE   UINT32_MAX
+#define WEIR__SLOT_NONE   (UINT32_MAX >> 2) /* more than there are descriptors */
 #define WEIR__SLOT_SIGNAL (UINT64_MAX - 3) /* epoll data of the descriptor that reports signals; from here on data is our own */
 
 /* No event of epoll: the descriptor was closed behind the back of its source, and a source of another kind was added for its
@@ -14,6 +16,10 @@
 
 /* No event of epoll: among those that it is asked for, it says that they are level-triggered. */
 #define WEIR__EVENT_LEVEL (UINT32_C(1) << 25)
+
+/* Nor is this: weir__source_rearm is never called for the source.  Then the poller notes its number only if another source has
+ * had it. */
+#define WEIR__EVENT_STEADY (UINT32_C(1) << 24)
 
 struct weir__poller;
 struct weir__source;
@@ -29,25 +35,38 @@ struct weir__source_ops {
 struct weir__source {
         const struct weir__source_ops *ops;
         int fd;
-        uint32_t slot; /* in the poller's table */
+        uint32_t slot : 30;           /* in the poller's table */
+        bool is_last : 1, is_pipe : 1; /* of a stream, as kernel/socket/stream.h says: here they cost nothing */
 };
 
 /* A slot of the table of sources.  Epoll's data is slot and generation, never a pointer: an event for a source that was removed
- * while it was on its way finds another generation. */
+ * while it was on its way finds another generation.  It has no padding, as each connection has a slot. */
 struct weir__source_slot {
-        struct weir__source *source; /* NULL: free */
-        uint32_t generation;
-        uint32_t next_free;
-};
+        union {
+                struct weir__source *source;
+                uintptr_t next_free; /* twice the number of the next free slot, and 1 */
+        };
+        uint32_t generation; /* another one as long as it is free */
+} __attribute__((packed, aligned(4)));
+
+/* The source in a slot; NULL: it is free. */
+static inline struct weir__source *weir__slot_source(const struct weir__source_slot *slot)
+{
+        return slot->next_free & 1 ? NULL : slot->source;
+}
 
 /* Registers a descriptor with epoll, edge-triggered or WEIR__EVENT_LEVEL, with that data.  Result: 0 or a negative errno.  The
  * owner, or any thread while the runtime is up. */
 int weir__sources_register(struct weir__poller *poller, int fd, uint32_t events, uint64_t data);
 
-/* Registers a descriptor for these events: a first event reports what it is ready for.
+/* Registers a descriptor for these events, perhaps WEIR__EVENT_STEADY: a first event reports what it is ready for.
  * Result:  0; or -ENOMEM, -ENOSPC, -EPERM (a file that epoll cannot watch), -EEXIST, -EBADF: nothing is registered.
  *          Owner only. */
 int weir__source_add(struct weir__poller *poller, struct weir__source *source, uint32_t events);
+
+/* The same, but tells no source that it is displaced.  *before: that source; NULL: none. */
+int weir__source_add_over(struct weir__poller *poller, struct weir__source *source, uint32_t events,
+                          struct weir__source **before);
 
 /* Asks epoll for other events of a source, and whether they are there already: for one that was added with EPOLLONESHOT.  Result:
  * 0; -EBADF or -ENOENT: the descriptor was closed, and its number may be another file's; -ENOMEM.  Owner only. */
@@ -61,8 +80,8 @@ void weir__source_remove(struct weir__poller *poller, struct weir__source *sourc
  * source that is added for the same file later takes the registration over. */
 void weir__source_withdraw(struct weir__poller *poller, struct weir__source *source);
 
-/* The source that was registered last for that number, if it is still there; else NULL.  Owner only. */
-struct weir__source *weir__source_of_number(const struct weir__poller *poller, int fd);
+/* The next source from that slot on, which is set to the one behind it; NULL: that was all.  Owner only. */
+struct weir__source *weir__source_next(const struct weir__poller *poller, uint32_t *slot);
 
 /* Calls shutdown (or destroy) of every source.  Owner only. */
 void weir__sources_shutdown(struct weir__poller *poller);

@@ -245,7 +245,7 @@ fingerprint(const struct weir__poller *poller, bool unread)
         uint64_t sum = 0;
 
         for (uint32_t i = 0; i < poller->slot_count; i++) {
-                const struct weir__source *source = poller->slots[i].source;
+                const struct weir__source *source = weir__slot_source(&poller->slots[i]);
                 uint64_t salt = (uint64_t)poller->slots[i].generation << 32 | i;
 
                 if (source)

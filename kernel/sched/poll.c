@@ -128,7 +128,8 @@ weir__poll(struct weir__poller *poller, weir_nsec now)
         enum weir__sleep_kind kind = is_virtual ? fall_asleep_virtually(poller) : fall_asleep(poller, now);
         int count = kind && weir__trace_is_on() ? wait_traced(poller, kind, events) : weir__sleep_wait(poller, kind, events);
 
-        weir__sources_prefetch(poller, events, count);
+        if (count > 1) /* one is used at once */
+                weir__sources_prefetch(poller, events, count);
         unsigned pushed = weir__poller_take_inbox(poller); /* and SLEEPING is out */
         if (kind)
                 wake_up(poller, kind, count, pushed);

@@ -54,7 +54,7 @@ weir__stream_adopt(struct weir__stream *stream, int fd)
         socklen_t size = sizeof type;
 
         stream->source.fd = fd;
-        stream->is_pipe = getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &size) < 0 && errno == ENOTSOCK;
+        stream->source.is_pipe = getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &size) < 0 && errno == ENOTSOCK;
 }
 
 int
@@ -75,7 +75,7 @@ weir__stream_read(struct weir__stream *stream, void *data, size_t size)
 {
         if (stream->tls)
                 return weir__tls_read(stream->tls, data, size);
-        if (stream->is_pipe)
+        if (stream->source.is_pipe)
                 return result_of(TEMP_FAILURE_RETRY(read(stream->source.fd, data, size)));
         return result_of(TEMP_FAILURE_RETRY(recv(stream->source.fd, data, size, 0)));
 }
@@ -99,7 +99,7 @@ weir__stream_peek(struct weir__stream *stream)
 
         if (stream->tls)
                 return weir__tls_peek(stream->tls);
-        if (stream->is_pipe)
+        if (stream->source.is_pipe)
                 return peek_at_pipe(stream->source.fd);
         return result_of(TEMP_FAILURE_RETRY(recv(stream->source.fd, &byte, 1, MSG_PEEK)));
 }
@@ -108,11 +108,11 @@ ssize_t
 weir__stream_write(struct weir__stream *stream, const struct iovec *pieces, int count)
 {
         struct msghdr message = {.msg_iov = (struct iovec *)pieces, .msg_iovlen = (size_t)count};
-        int flags = MSG_NOSIGNAL | (stream->is_last ? MSG_MORE : 0);
+        int flags = MSG_NOSIGNAL | (stream->source.is_last ? MSG_MORE : 0);
 
         if (stream->tls)
                 return weir__tls_write(stream->tls, pieces, count);
-        if (stream->is_pipe)
+        if (stream->source.is_pipe)
                 return result_without_signal(TEMP_FAILURE_RETRY(writev(stream->source.fd, pieces, count)));
         if (count == 1)
                 return result_of(TEMP_FAILURE_RETRY(send(stream->source.fd, pieces->iov_base, pieces->iov_len, flags)));
@@ -122,7 +122,7 @@ weir__stream_write(struct weir__stream *stream, const struct iovec *pieces, int 
 void
 weir__stream_hold_back(struct weir__stream *stream)
 {
-        stream->is_last = true;
+        stream->source.is_last = true;
         if (stream->tls)
                 stream->tls->is_last = true;
 }
@@ -146,7 +146,7 @@ weir__stream_write_file(struct weir__stream *stream, int file, uint64_t at, size
         if (stream->tls)
                 return copy_file(stream, file, at, size);
         ssize_t count = result_without_signal(TEMP_FAILURE_RETRY(sendfile(stream->source.fd, file, &offset, size)));
-        return count == -EINVAL && stream->is_pipe ? copy_file(stream, file, at, size) : count;
+        return count == -EINVAL && stream->source.is_pipe ? copy_file(stream, file, at, size) : count;
 }
 
 bool
@@ -158,7 +158,7 @@ weir__stream_may_splice(const struct weir__stream *stream)
 
         if (stream->tls)
                 return false;
-        if (stream->is_pipe)
+        if (stream->source.is_pipe)
                 return fstat(stream->source.fd, &status) == 0 && S_ISFIFO(status.st_mode);
         return getsockopt(stream->source.fd, SOL_SOCKET, SO_TYPE, &type, &size) == 0 && type == SOCK_STREAM;
 }
@@ -248,7 +248,7 @@ weir__stream_close(struct weir__stream *stream)
                 weir__stream_become_plain(stream);
         }
         /* With unread input, close alone would discard the bytes that are held back. */
-        if (stream->is_last)
+        if (stream->source.is_last)
                 shutdown(stream->source.fd, SHUT_WR);
         close(stream->source.fd); /* not repeated after EINTR: on Linux the descriptor is closed then */
         stream->source.fd = -1;

@@ -14,12 +14,11 @@
 #include "kernel/loop/source.h"
 #include "kernel/tls/tls.h"
 
-/* A connected socket, a pipe or a terminal, non-blocking, registered with a poller or about to be. */
+/* A connected socket, a pipe or a terminal, non-blocking, registered with a poller or about to be.  Its source.is_last:
+ * weir__stream_hold_back was called.  Its source.is_pipe: no socket: read and write instead of recv and send, and never TLS. */
 struct weir__stream {
         struct weir__source source; /* first; fd is -1 when closed */
         struct weir__tls *tls;      /* NULL: plain */
-        bool is_last;               /* weir__stream_hold_back was called */
-        bool is_pipe;               /* no socket: read and write instead of recv and send, and never TLS */
 };
 
 /* Sets the descriptor, and finds out whether it is a socket. */
@@ -47,7 +46,7 @@ ssize_t weir__stream_peek(struct weir__stream *stream);
 static inline bool weir__stream_may_have_more(const struct weir__stream *stream, size_t count, size_t room)
 {
         /* A terminal gives one line at a time. */
-        return stream->tls ? weir__tls_may_have_more(stream->tls) : stream->is_pipe || count == room;
+        return stream->tls ? weir__tls_may_have_more(stream->tls) : stream->source.is_pipe || count == room;
 }
 
 /* Writes bytes, perhaps not all.  With kTLS a SIGPIPE may be left (tls.h).  The next write must begin with the bytes that are

@@ -68,7 +68,7 @@ forget_timer(struct weir__attempts *attempts)
 
 /* -- an attempt -- */
 
-static void go_on(void *holder);
+static void go_on(struct weir__holder *holder);
 
 static const struct weir__holder_ops holder_ops = {.go_on = go_on};
 
@@ -132,7 +132,7 @@ open_stream(struct weir__attempt *attempt, const struct weir__socket_address *na
                 weir__stream_close(&stream);
                 return -ENOMEM;
         }
-        weir__stream_hold(attempt->stream, &holder_ops, attempt);
+        weir__stream_hold(attempt->stream, &holder_ops, &attempt->holder);
         int failed = weir__stream_open(attempt->stream);
         if (is_under_way)
                 attempt->stream->transport.is_ready = false; /* the event that tells of the connection tells of input as well */
@@ -201,9 +201,9 @@ result_of(const struct weir__attempt *attempt)
 
 /* The socket of an attempt has had an event. */
 static void
-go_on(void *holder)
+go_on(struct weir__holder *holder)
 {
-        struct weir__attempt *attempt = holder;
+        struct weir__attempt *attempt = weir__container_of(holder, struct weir__attempt, holder);
         struct weir__attempts *attempts = attempt->attempts;
         int result = result_of(attempt);
 

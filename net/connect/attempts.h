@@ -8,6 +8,7 @@
 
 #include "kernel/base/list.h"
 #include "kernel/socket/address.h"
+#include "net/stream/stream.h"
 
 #define WEIR__ATTEMPT_DELAY WEIR_MSEC(250) /* until the next address is tried beside the others */
 
@@ -18,6 +19,7 @@ struct weir__attempt {
         struct weir__link link; /* in the list of those that run */
         struct weir__attempts *attempts;
         struct weir_stream *stream; /* a use */
+        struct weir__holder holder; /* of that */
         unsigned name;
 };
 

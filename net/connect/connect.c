@@ -48,6 +48,7 @@ struct weir__connect {
         bool is_shaking;            /* TCP is connected, and the handshake under way */
         char *problem;              /* in words; or NULL */
         struct weir_stream *stream; /* that is connected; a use */
+        struct weir__holder holder; /* of that, in the handshake */
 };
 
 /* -- the end -- */
@@ -114,7 +115,7 @@ complete(struct weir__connect *connect, int result)
 
 /* -- the handshake.  Results: 0: it is done; -EINPROGRESS; what has failed -- */
 
-static void go_on(void *holder);
+static void go_on(struct weir__holder *holder);
 
 static const struct weir__holder_ops holder_ops = {.go_on = go_on};
 
@@ -134,9 +135,9 @@ shake(struct weir__connect *connect)
 }
 
 static void
-go_on(void *holder)
+go_on(struct weir__holder *holder)
 {
-        struct weir__connect *connect = holder;
+        struct weir__connect *connect = weir__container_of(holder, struct weir__connect, holder);
 
         complete(connect, connect->stream->failure ? connect->stream->failure : shake(connect));
 }
@@ -151,7 +152,7 @@ connected(struct weir__connect *connect)
         if (!connect->tls)
                 return 0;
         connect->is_shaking = true;
-        weir__stream_hold(connect->stream, &holder_ops, connect);
+        weir__stream_hold(connect->stream, &holder_ops, &connect->holder);
         int failed = weir__stages_enter(&connect->stages, WEIR__CONNECT_HANDSHAKE, connect->io.task.poller);
         if (connect->tls->fault && asprintf(&connect->problem, "the settings of TLS have a fault, which the log has told: %s",
                                             weir_strerror(connect->tls->fault)) < 0)
@@ -277,8 +278,8 @@ try(struct weir__io_task *io)
         if (weir__phase_is_stopping())
                 return -ESHUTDOWN;
         int result = begin(connect);
-        io->is_linked = result == -EINPROGRESS;
-        return io->is_linked ? 0 : finish(connect, result);
+        io->task.is_linked = result == -EINPROGRESS;
+        return io->task.is_linked ? 0 : finish(connect, result);
 }
 
 /* It waits no longer for what it waits for. */

@@ -179,13 +179,13 @@ try(struct weir__io_task *io)
         failed = failed ? failed : add_question(ask);
         if (failed)
                 return failed;
-        io->is_linked = true;
+        io->task.is_linked = true;
         ask->until = weir__clock_after(weir__clock_now(), ask->limit);
         ask_for_reports(udp);
         send_request(ask);
         if (udp->may_read)
                 udp->ops->read(udp);
-        return io->is_linked ? 0 : io->task.status;
+        return io->task.is_linked ? 0 : io->task.status;
 }
 
 static void

@@ -105,10 +105,10 @@ try(struct weir__io_task *io)
                 return error;
         }
         weir__list_append(&udp->receivers, &task->link);
-        io->is_linked = true;
+        io->task.is_linked = true;
         if (udp->may_read)
                 udp->ops->read(udp);
-        return io->is_linked ? 0 : io->task.status;
+        return io->task.is_linked ? 0 : io->task.status;
 }
 
 static void

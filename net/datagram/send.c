@@ -35,10 +35,10 @@ try(struct weir__io_task *io)
 
         if (failed)
                 return failed;
-        io->is_linked = true;
+        io->task.is_linked = true;
         if (!weir__list_is_empty(&task->udp->senders) || !push(task))
                 weir__udp_await_room(task);
-        return io->is_linked ? 0 : io->task.status;
+        return io->task.is_linked ? 0 : io->task.status;
 }
 
 static void

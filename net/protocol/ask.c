@@ -34,9 +34,9 @@ try(struct weir__io_task *io)
 
         if (weir__phase_is_stopping())
                 return -ESHUTDOWN;
-        io->is_linked = true;
+        io->task.is_linked = true;
         ask->request.endpoint->put(ask->request.endpoint, &ask->request);
-        return io->is_linked ? 0 : io->task.status;
+        return io->task.is_linked ? 0 : io->task.status;
 }
 
 static void

@@ -58,9 +58,9 @@ try(struct weir__io_task *io)
                 return -EPIPE;
         send->outgoing = (struct weir__outgoing){.writer = {.data = send->packed, .left = send->size}, .done = sent};
         weir__session_put(session, &send->outgoing);
-        io->is_linked = true;
+        io->task.is_linked = true;
         weir__session_send(session);
-        return io->is_linked ? 0 : io->task.status;
+        return io->task.is_linked ? 0 : io->task.status;
 }
 
 static void

@@ -83,7 +83,7 @@ gone(struct weir_session *session)
                 weir__io_complete(&serve->io, session->status);
                 return;
         }
-        serve->io.is_linked = false;
+        serve->io.task.is_linked = false;
         serve->io.task.status = weir__series_effective_cause(serve->io.task.series);
         weir__deliver(weir__poller_at(serve->io.task.poller), &serve->io.task.work);
 }
@@ -134,7 +134,7 @@ try(struct weir__io_task *io)
                 return failed;
         }
         serve->server = server;
-        io->is_linked = true;
+        io->task.is_linked = true;
         weir__session_receive(&server->session);
         return 0;
 }
@@ -145,7 +145,7 @@ run(struct weir__work *work)
 {
         struct serve *serve = (struct serve *)work;
 
-        if (!serve->io.is_linked || serve->is_cancelled) {
+        if (!serve->io.task.is_linked || serve->is_cancelled) {
                 weir__io_run(work);
                 return;
         }

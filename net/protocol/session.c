@@ -322,7 +322,7 @@ read_on(struct weir_session *session)
         while (digest_kept(session) && weir__transport_may_read(transport)) {
                 ssize_t got = weir__input_read(transport, scratch, WEIR__SCRATCH_SIZE);
                 if (got > 0) {
-                        session->stream->received += (uint64_t)got;
+                        weir__stream_count_received(session->stream, (size_t)got);
                         weir__session_note_use(session);
                 }
                 int failed = got > 0 ? take_in(session, scratch, (size_t)got) : got == -EAGAIN ? 0 : (int)got;
@@ -363,11 +363,11 @@ weir__session_receive(struct weir_session *session)
 /* -- what goes out -- */
 
 static void
-written(void *holder, struct weir__writer *writer)
+written(struct weir__holder *holder, struct weir__writer *writer)
 {
         struct weir__outgoing *outgoing = weir__container_of(writer, struct weir__outgoing, writer);
 
-        outgoing->done(outgoing, holder, 0);
+        outgoing->done(outgoing, weir__container_of(holder, struct weir_session, holder), 0);
 }
 
 /* The peer takes no more.  To a client it may have said why: only functions of the program are not waited for. */
@@ -454,9 +454,9 @@ weir__session_flush_later(struct weir_session *session)
 /* -- the holder of the stream -- */
 
 static void
-go_on(void *holder)
+go_on(struct weir__holder *holder)
 {
-        struct weir_session *session = holder;
+        struct weir_session *session = weir__container_of(holder, struct weir_session, holder);
         struct weir_stream *stream = session->stream;
 
         if (stream->failure)
@@ -468,9 +468,9 @@ go_on(void *holder)
 
 /* The server that the stream belongs to stops.  A client goes on. */
 static void
-stop(void *holder)
+stop(struct weir__holder *holder)
 {
-        struct weir_session *session = holder;
+        struct weir_session *session = weir__container_of(holder, struct weir_session, holder);
 
         session->is_closing = true;
         weir__session_receive(session);
@@ -485,14 +485,14 @@ weir__session_open(struct weir_session *session, struct weir_stream *stream)
 
         if (failed)
                 return failed;
-        if (!weir__list_is_empty(&stream->readers) || !weir__output_is_empty(&stream->transport) || stream->is_finished)
+        if (!weir__ring_is_empty(&stream->readers) || !weir__output_is_empty(&stream->transport) || stream->is_finished)
                 return stream->is_finished ? -EPIPE : -EBUSY;
         session->stream = weir__stream_use(stream);
         session->poller = stream->transport.poller;
         weir__session_note_use(session);
         session->has_end = stream->has_end;
         session->is_closing = stream->has_end && session->side->is_server;
-        weir__stream_hold(stream, &holder_ops, session);
+        weir__stream_hold(stream, &holder_ops, &session->holder);
         return 0;
 }
 

@@ -80,6 +80,7 @@ struct weir_session {
         uint64_t sent;     /* of the transport, at `sent_at` */
 
         struct weir_stream *stream; /* a use; NULL: over */
+        struct weir__holder holder; /* of that */
         struct weir__list replies;  /* struct weir__message, in the order in which they came */
         struct weir__work_list *answered; /* while a cut is received: work items that run in a call of the program's; or NULL */
         struct weir__cut *cut;      /* functions of the program read what has come: cut.c; or NULL */

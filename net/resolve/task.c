@@ -42,7 +42,7 @@ try(struct weir__io_task *io)
         resolve->wait.answered = answered;
         resolve->answer = weir__resolve_start(&resolve->wait, weir__poller_at(io->task.poller), resolve->host, resolve->family,
                                               false);
-        io->is_linked = !resolve->answer;
+        io->task.is_linked = !resolve->answer;
         return resolve->answer ? resolve->answer->status : 0;
 }
 

@@ -1,10 +1,12 @@
 /* net/serve/served.c: the connections of a server of streams.
  *
  * Threads: the owner of the poller; the end of a series on any thread.
- * Locks:   the branch's, a leaf: which connections there are, and their series.
+ * Locks:   the stream's, a leaf: whether there is a series.
  *
- * A connection has two holds: its descriptor and its series.  Without both it has left its server, and may live on as a stream of
- * the program.
+ * A connection is one block of memory.  It has two holds: its descriptor and its series.  Without both it has left its server,
+ * and may live on as a stream of the program.
+ * No list has the connections.  Those with a descriptor are among the sources of their poller, those with a series among the
+ * roots.  So a stop goes through all sources of the poller, and through its roots if it cuts.
  *
  * The handler is the last thing that its work item does: the worker may have lost the poller by then. */
 #include "net/serve/stream_server.h"
@@ -33,11 +35,18 @@ struct weir__served {
          * series has its hold from then on. */
         struct weir_stream stream;
 
-        struct weir__stream_branch *branch; /* constant; gone when the connection has left */
-        struct weir__link link;             /* in the branch's connections or visited; guarded by its lock */
-        struct weir_series *series;         /* from the handler to the end; else NULL.  Guarded by the branch's lock */
-        struct weir__peer peer[];           /* one, if the connections of an address are limited */
+        union {
+                /* Its owner: the branch, which is gone when the connection has left.  Its work calls the handler first.  A
+                 * reference to the stream keeps it, from the handler to the last reference to it.  The stream's
+                 * own_locked_flag: it has not ended. */
+                struct weir_series series;
+                struct weir__holder handshake; /* before that; it lies before the owner */
+        };
+
+        struct weir__peer peer[]; /* one, if the connections of an address are limited */
 };
+
+_Static_assert(sizeof(struct weir__holder) <= offsetof(struct weir_series, owner), "the owner is there from the accept on");
 
 static struct weir__served *
 served_of(struct weir_stream *stream)
@@ -45,17 +54,29 @@ served_of(struct weir_stream *stream)
         return (struct weir__served *)stream;
 }
 
+static struct weir__served *
+of_series(const struct weir_series *series)
+{
+        return weir__container_of((struct weir_series *)series, struct weir__served, series);
+}
+
+static struct weir__stream_branch *
+branch_of(const struct weir__served *served)
+{
+        return served->series.owner;
+}
+
 static struct weir_stream_server *
 server_of(const struct weir__served *served)
 {
-        return (struct weir_stream_server *)served->branch->base.server;
+        return (struct weir_stream_server *)branch_of(served)->base.server;
 }
 
 /* Owner of the poller. */
 static void
 count(struct weir__served *served, enum weir__stream_count kind, uint64_t change)
 {
-        weir__stream_count(&served->branch->counts, kind, change);
+        weir__stream_count(&branch_of(served)->counts, kind, change);
 }
 
 /* -- the end -- */
@@ -64,23 +85,26 @@ count(struct weir__served *served, enum weir__stream_count kind, uint64_t change
 static void
 leave(struct weir__served *served)
 {
-        struct weir__stream_branch *branch = served->branch;
+        struct weir__stream_branch *branch = branch_of(served);
 
-        if (atomic_fetch_sub_explicit(&served->stream.own_count, 1, memory_order_acq_rel) != 1)
-                return;
-        weir__lock(&branch->lock);
-        weir__link_remove(&served->link);
-        weir__unlock(&branch->lock);
-        weir__users_remove(&branch->base.server->users);
+        if (atomic_fetch_sub_explicit(&served->stream.own_count, 1, memory_order_acq_rel) == 1)
+                weir__users_remove(&branch->base.server->users);
+}
+
+static void
+set_series(struct weir__served *served, bool has_series)
+{
+        weir__lock(&served->stream.lock);
+        served->stream.own_locked_flag = has_series;
+        weir__unlock(&served->stream.lock);
 }
 
 /* The series has ended, or there will be none.  The stream is closed gracefully, unless others use it. */
 static void
 end_series(struct weir__served *served)
 {
-        weir__lock(&served->branch->lock);
-        served->series = NULL;
-        weir__unlock(&served->branch->lock);
+        set_series(served, false);
+        atomic_fetch_sub_explicit(&branch_of(served)->series, 1, memory_order_relaxed);
         leave(served);
         weir_stream_unref(&served->stream);
         weir__runtime_leave();
@@ -89,9 +113,7 @@ end_series(struct weir__served *served)
 static void
 ended(struct weir_series *series)
 {
-        struct weir__served *served = series->owner;
-
-        end_series(served);
+        end_series(of_series(series));
         weir__runtime_leave();
 }
 
@@ -100,11 +122,18 @@ describe(const struct weir_series *series, char *out, size_t room)
 {
         char peer[WEIR__ADDRESS_TEXT];
 
-        weir__stream_describe(&((struct weir__served *)series->owner)->stream, peer, sizeof peer);
+        weir__stream_describe(&of_series(series)->stream, peer, sizeof peer);
         snprintf(out, room, "of a connection from %s", peer);
 }
 
-static const struct weir__series_ops series_ops = {.work = WEIR__SERIES_WORK, .ended = ended, .describe = describe};
+static void
+free_series(struct weir_series *series)
+{
+        weir__stream_drop(&of_series(series)->stream);
+}
+
+static const struct weir__series_ops series_ops = {
+        .work = WEIR__SERIES_WORK, .ended = ended, .describe = describe, .free_memory = free_series};
 
 /* weir__transport_ops.closed */
 static void
@@ -114,7 +143,7 @@ closed(struct weir__transport *transport)
         bool has_peer = server_of(served)->base.max_connections_per_address != SIZE_MAX;
         static const struct weir__peer unknown = {0};
 
-        weir__listeners_connection_closed(&served->branch->base, has_peer ? served->peer : &unknown, true, true);
+        weir__listeners_connection_closed(&branch_of(served)->base, has_peer ? served->peer : &unknown, true, true);
         count(served, WEIR__STREAM_RECEIVED, served->stream.received);
         count(served, WEIR__STREAM_SENT, transport->sent);
         count(served, WEIR__STREAM_HANDSHAKES_FAILED, server_of(served)->base.secure.is_on && !served->stream.is_secured);
@@ -133,7 +162,7 @@ closed(struct weir__transport *transport)
 static weir__function *
 function(const struct weir__work *work)
 {
-        return (weir__function *)server_of((struct weir__served *)weir__container_of(work, struct weir_stream, work))->handler;
+        return (weir__function *)server_of(weir__container_of(work, struct weir__served, series.work))->handler;
 }
 
 static __attribute__((noinline)) void
@@ -152,12 +181,17 @@ call(struct weir_stream_server *server, struct weir_stream *stream, struct weir_
                 weir__trace_end(&slice, &(struct weir__trace_facts){.kind = callee.slice}, NULL);
 }
 
+/* The handler has returned: on any thread.  The branch may have been cut meanwhile; one more hold keeps it. */
 static void
-start(struct weir__served *served, struct weir_series *series)
+start(struct weir__served *served)
 {
         static struct weir__log_limit limit;
-        int failed = weir__series_start_as(series, &series_ops, served, WEIR__ACT_SERIES_START);
 
+        atomic_fetch_add_explicit(&served->stream.own_count, 1, memory_order_relaxed);
+        int failed = weir__series_part_start(&served->series);
+        if (!failed && atomic_load_explicit(&branch_of(served)->is_cut, memory_order_relaxed))
+                weir_series_cancel(&served->series);
+        leave(served);
         if (!failed)
                 return;
         if (failed != -ESHUTDOWN)
@@ -169,21 +203,20 @@ start(struct weir__served *served, struct weir_series *series)
 static void
 begin_run(struct weir__work *work)
 {
-        struct weir__served *served = (struct weir__served *)weir__container_of(work, struct weir_stream, work);
-        struct weir_series *series = served->stream.failure ? NULL : weir_series_new(NULL, NULL);
+        struct weir__served *served = weir__container_of(work, struct weir__served, series.work);
 
-        weir__stream_takes_orders(&served->stream);
-        if (!series) {
+        atomic_fetch_add_explicit(&branch_of(served)->series, 1, memory_order_relaxed);
+        if (served->stream.failure) {
                 end_series(served);
                 return;
         }
-        weir_series_ref(series); /* others find it from here on, also while the handler runs */
-        weir__lock(&served->branch->lock);
-        served->series = series;
-        weir__unlock(&served->branch->lock);
-        call(server_of(served), &served->stream, series);
-        start(served, series);
-        weir_series_unref(series);
+        weir__series_part_init(&served->series, &series_ops, branch_of(served)->base.poller->index);
+        weir__stream_keep(&served->stream); /* the series does */
+        weir_series_ref(&served->series);
+        set_series(served, true); /* others find it from here on, also while the handler runs */
+        call(server_of(served), &served->stream, &served->series);
+        start(served);
+        weir_series_unref(&served->series);
 }
 
 static const struct weir__work_ops begin_ops = {.run = begin_run, .kind = "a connection", .function = function};
@@ -197,8 +230,8 @@ begin(struct weir__served *served)
                 return;
         }
         served->stream.own_flag = true;
-        served->stream.work.ops = &begin_ops;
-        weir__deliver(served->branch->base.poller, &served->stream.work);
+        served->series.work.ops = &begin_ops;
+        weir__deliver(branch_of(served)->base.poller, &served->series.work);
 }
 
 /* -- time limits: weir/stream_server.h says what they count -- */
@@ -290,7 +323,7 @@ time_is_up(struct weir__transport *transport)
         if (stream->has_holder && !served->stream.own_flag) {
                 count(served, WEIR__STREAM_LATE_HANDSHAKE, 1);
                 weir__stream_fail(stream, -ETIMEDOUT);
-        } else if (stream->has_holder && stream->holder.ops->sets_limit) {
+        } else if (stream->has_holder && stream->holder->ops->sets_limit) {
                 weir__stream_be_late(stream);
         } else {
                 look_at_limits(served);
@@ -319,7 +352,7 @@ given_back(struct weir_stream *stream)
 /* -- the handshake -- */
 
 static struct weir__stream_branch *
-branch_of(const struct weir__handshakes *handshakes)
+of_handshakes(const struct weir__handshakes *handshakes)
 {
         return weir__container_of((struct weir__handshakes *)handshakes, struct weir__stream_branch, handshakes);
 }
@@ -335,13 +368,13 @@ moved(const struct weir__handshakes *handshakes)
 static void
 hold(struct weir__handshakes *handshakes)
 {
-        weir__users_add(&branch_of(handshakes)->base.server->users);
+        weir__users_add(&of_handshakes(handshakes)->base.server->users);
 }
 
 static void
 release(struct weir__handshakes *handshakes)
 {
-        weir__users_remove(&branch_of(handshakes)->base.server->users);
+        weir__users_remove(&of_handshakes(handshakes)->base.server->users);
 }
 
 const struct weir__handshakes_ops weir__served_handshakes_ops = {moved, hold, release};
@@ -355,11 +388,11 @@ become_usable(struct weir__served *served)
 }
 
 static void
-shake(void *holder)
+shake(struct weir__holder *holder)
 {
-        struct weir__served *served = holder;
+        struct weir__served *served = weir__container_of(holder, struct weir__served, handshake);
         struct weir_stream *stream = &served->stream;
-        struct weir__handshakes *handshakes = &served->branch->handshakes;
+        struct weir__handshakes *handshakes = &branch_of(served)->handshakes;
 
         if (!weir__handshakes_may_go_on(handshakes, &stream->transport))
                 return;
@@ -382,17 +415,26 @@ static const struct weir__holder_ops handshake_ops = {.go_on = shake};
 
 /* -- birth -- */
 
+/* weir__stream_ops.wrapped */
+static void
+wrapped(struct weir_stream *stream)
+{
+        count(served_of(stream), WEIR__STREAM_RECEIVED, UINT64_C(1) << 32);
+}
+
 static const struct weir__stream_ops plain_ops = {
         .transport = WEIR__STREAM_TRANSPORT(closed, time_is_up),
         .size = sizeof(struct weir__served),
         .waits = waits,
         .given_back = given_back,
+        .wrapped = wrapped,
 };
 static const struct weir__stream_ops counted_ops = {
         .transport = WEIR__STREAM_TRANSPORT(closed, time_is_up),
         .size = sizeof(struct weir__served) + sizeof(struct weir__peer),
         .waits = waits,
         .given_back = given_back,
+        .wrapped = wrapped,
 };
 
 /* Result: 0; -ENOMEM, -ENOSPC: the descriptor is the caller's. */
@@ -406,7 +448,7 @@ new_connection(struct weir__stream_branch *branch, int fd, const struct weir__pe
 
         if (!stream)
                 return -ENOMEM;
-        served->branch = branch;
+        served->series.owner = branch;
         atomic_init(&served->stream.own_count, 2);
         if (has_peer)
                 served->peer[0] = *peer;
@@ -417,15 +459,12 @@ new_connection(struct weir__stream_branch *branch, int fd, const struct weir__pe
                 weir__stream_abandon(stream);
                 return failed;
         }
-        weir__lock(&branch->lock);
-        weir__list_append(&branch->connections, &served->link);
-        weir__unlock(&branch->lock);
         weir__users_add(&server->base.users);
         if (!*tls) {
                 become_usable(served);
         } else if (set_limit(stream, weir__clock_after(weir__clock_now(), server->handshake_timeout))) {
-                weir__stream_hold(stream, &handshake_ops, served);
-                shake(served);
+                weir__stream_hold(stream, &handshake_ops, &served->handshake);
+                shake(&served->handshake);
         }
         return 0;
 }
@@ -447,49 +486,43 @@ weir__served_accept(struct weir__branch *base, int fd, const struct weir__peer *
 
 /* -- the stop -- */
 
-/* Takes the next connection that was not visited, with a reference, and its series, with one; NULL: that was all. */
+/* The connection that this source is of; NULL: it is another source. */
 static struct weir__served *
-take_next(struct weir__stream_branch *branch, struct weir_series **series)
+served_at(const struct weir__stream_branch *branch, struct weir__source *source)
 {
-        struct weir__served *served = NULL;
+        bool is_served = source->ops == &plain_ops.transport.source || source->ops == &counted_ops.transport.source;
+        struct weir__served *served = is_served ? (struct weir__served *)source : NULL;
 
-        weir__lock(&branch->lock);
-        struct weir__link *link = weir__list_pop(&branch->connections);
-        if (link) {
-                weir__list_append(&branch->visited, link);
-                served = weir__container_of(link, struct weir__served, link);
-                weir__stream_keep(&served->stream);
-                *series = weir__series_ref(served->series);
-        } else {
-                weir__list_concat(&branch->connections, &branch->visited);
-        }
-        weir__unlock(&branch->lock);
-        return served;
+        return served && branch_of(served) == branch ? served : NULL;
 }
 
+/* Those that have a descriptor. */
 static void
-each(struct weir__stream_branch *branch, void (*act)(struct weir__served *served, struct weir_series *series))
+each(struct weir__stream_branch *branch, void (*act)(struct weir__served *served))
 {
-        struct weir_series *series;
+        uint32_t slot = 0;
 
-        for (struct weir__served *served; (served = take_next(branch, &series));) {
-                act(served, series);
-                weir_series_unref(series);
+        for (struct weir__source *source; (source = weir__source_next(branch->base.poller, &slot));) {
+                struct weir__served *served = served_at(branch, source);
+
+                if (!served)
+                        continue;
+                weir__stream_keep(&served->stream);
+                act(served);
                 weir__stream_drop(&served->stream);
         }
 }
 
 /* Those that have a series go on. */
 static void
-stop(struct weir__served *served, struct weir_series *series)
+stop(struct weir__served *served)
 {
         struct weir__transport *transport = &served->stream.transport;
 
-        (void)series;
         if (served->stream.has_holder && !served->stream.own_flag)
                 return; /* it was accepted: it gets its handler, or the handshake has its time limit */
-        if (served->stream.has_holder && served->stream.holder.ops->stop)
-                served->stream.holder.ops->stop(served->stream.holder.self);
+        if (served->stream.has_holder && served->stream.holder->ops->stop)
+                served->stream.holder->ops->stop(served->stream.holder);
         else if (transport->phase == WEIR__TRANSPORT_LINGERING)
                 weir__transport_linger_at_most(transport, LINGER_AT_STOP);
 }
@@ -501,8 +534,9 @@ weir__served_stop(struct weir__branch *base)
 }
 
 static void
-report(struct weir__served *served, struct weir_series *series)
+report(struct weir__served *served)
 {
+        struct weir_series *series = &served->series;
         struct weir__cut_report *report = calloc(1, sizeof *report);
         char peer[WEIR__ADDRESS_TEXT], wait[256];
 
@@ -512,36 +546,55 @@ report(struct weir__served *served, struct weir_series *series)
                 snprintf(report->text, sizeof report->text, "the series of a connection from %s, %lld ms old%s%s", peer,
                          (long long)(weir__live_age(series->started) / WEIR_MSEC(1)), *wait ? ", waiting for " : "", wait);
         }
-        weir__cut_add(served->branch->base.server, report);
+        weir__cut_add(branch_of(served)->base.server, report);
+}
+
+/* Gives up a reference to the series. */
+static void
+cut_series(struct weir__served *served)
+{
+        report(served);
+        weir_series_cancel(&served->series);
+        weir_series_unref(&served->series);
 }
 
 /* The series is cancelled first, so its tasks see that, and not a broken stream. */
 static void
-cut(struct weir__served *served, struct weir_series *series)
+cut(struct weir__served *served)
 {
-        if (series) {
-                report(served, series);
-                weir_series_cancel(series);
-        }
+        weir__lock(&served->stream.lock);
+        bool has_series = served->stream.own_locked_flag;
+        if (has_series)
+                weir__series_ref(&served->series);
+        weir__unlock(&served->stream.lock);
+        if (has_series)
+                cut_series(served);
         weir__stream_fail(&served->stream, -ECONNABORTED);
+}
+
+/* Those whose series has outlived the descriptor. */
+static void
+cut_rest(struct weir__stream_branch *branch, unsigned shard)
+{
+        struct weir__live_walk walk = weir__live_walk_begin(shard);
+
+        for (struct weir_series *series; (series = weir__live_walk_next(&walk));) {
+                if (series->work.ops == &series_ops.work && series->owner == branch &&
+                    weir__transport_is_closed(&of_series(series)->stream.transport))
+                        cut_series(of_series(series));
+                else
+                        weir_series_unref(series);
+        }
 }
 
 void
 weir__served_cut(struct weir__branch *base)
 {
-        each((struct weir__stream_branch *)base, cut);
-}
-
-size_t
-weir__served_count(const struct weir__branch *base)
-{
         struct weir__stream_branch *branch = (struct weir__stream_branch *)base;
-        size_t count = 0;
+        unsigned first = WEIR__LIVE_SHARDS_EACH * base->poller->index;
 
-        weir__lock(&branch->lock);
-        for (struct weir__link *link = weir__list_first(&branch->connections); link;
-             link = weir__list_next(&branch->connections, link))
-                count += weir__container_of(link, struct weir__served, link)->series != NULL;
-        weir__unlock(&branch->lock);
-        return count;
+        atomic_store_explicit(&branch->is_cut, true, memory_order_relaxed); /* `start` looks when the series is among the roots */
+        for (unsigned i = 0; i < WEIR__LIVE_SHARDS_EACH; i++)
+                cut_rest(branch, first + i);
+        each(branch, cut);
 }

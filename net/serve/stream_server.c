@@ -23,7 +23,6 @@ init_branch(struct weir__branch *base)
 {
         struct weir__stream_branch *branch = (struct weir__stream_branch *)base;
 
-        weir__lock_init(&branch->lock, WEIR__RANK_LEAF);
         weir__handshakes_init(&branch->handshakes, &weir__served_handshakes_ops, base->poller);
 }
 
@@ -40,7 +39,8 @@ say_rest(const struct weir__server *server)
         size_t count = 0;
 
         for (unsigned i = 0; i < server->branch_count; i++)
-                count += weir__served_count(weir__server_branch(server, i));
+                count += atomic_load_explicit(&((struct weir__stream_branch *)weir__server_branch(server, i))->series,
+                                              memory_order_relaxed);
         if (count)
                 weir__log(WEIR_LOG_WARNING, "stop waits for %zu connection%s with a callback that has not returned", count,
                           count == 1 ? "" : "s");

@@ -29,15 +29,15 @@ struct weir_stream_server {
         weir_nsec handshake_timeout, idle_timeout, write_timeout; /* WEIR_FOREVER: none */
 };
 
-/* Owner of the poller only, but for what the lock guards. */
+/* Owner of the poller only, but for what is atomic. */
 struct weir__stream_branch {
         struct weir__branch base; /* first */
         struct weir__handshakes handshakes; /* a user of the server while their work is on its way */
 
         struct weir__stream_counts counts;
 
-        struct weir__lock lock; /* a leaf.  Connections are added by the owner, and removed on any thread */
-        struct weir__list connections, visited; /* of struct weir__served; guarded by lock */
+        _Atomic size_t series; /* that have not ended, from before the handler on; relaxed */
+        _Atomic bool is_cut;   /* written by the owner; relaxed */
 };
 
 /* -- served.c: weir__server_ops -- */
@@ -45,7 +45,6 @@ struct weir__stream_branch {
 void weir__served_accept(struct weir__branch *branch, int fd, const struct weir__peer *peer, bool is_admitted);
 void weir__served_stop(struct weir__branch *branch);
 void weir__served_cut(struct weir__branch *branch);
-size_t weir__served_count(const struct weir__branch *branch); /* of series that have not ended.  Any thread */
 
 extern const struct weir__handshakes_ops weir__served_handshakes_ops;
 

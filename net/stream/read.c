@@ -22,12 +22,14 @@
 #define AHEAD         ((size_t)8 * 1024) /* bytes at most that are read at once for a delimiter */
 
 struct read {
-        struct weir__io_task
-                io; /* first.  Its own_flag: it was given bytes, or the end.  Its own_number: `reads` of the stream then */
+        struct weir__io_task io; /* first.  Its own_flag: it was given bytes, or the end.  Its own_size: of the delimiter */
 
         union {
                 struct weir__link link; /* in the stream's readers, while it waits */
-                char *data;             /* given: or NULL */
+                struct {
+                        char *data;      /* given: or NULL */
+                        uint32_t number; /* the same: `reads` of the stream then */
+                };
         };
         struct weir_stream *stream; /* constant: a use; NULL: the task is poisoned */
         union {
@@ -39,13 +41,13 @@ struct read {
                 uint32_t size; /* given: of `data` */
         };
 
-        unsigned char delimiter[]; /* io.own_size bytes; 0: it reads until `least` are there */
+        unsigned char delimiter[]; /* 0 bytes: it reads until `least` are there */
 };
 
 static struct read *
 first_reader(struct weir_stream *stream)
 {
-        struct weir__link *link = weir__list_first(&stream->readers);
+        struct weir__link *link = weir__ring_first(&stream->readers);
 
         return link ? weir__container_of(link, struct read, link) : NULL;
 }
@@ -55,7 +57,7 @@ splice_of(const struct read *read)
 {
         struct weir__splice *splice = NULL;
 
-        if (!read->io.own_size && !read->least)
+        if (!read->io.task.own_size && !read->least)
                 memcpy(&splice, read->delimiter, sizeof splice);
         return splice;
 }
@@ -69,9 +71,9 @@ give(struct read *read, const char *bytes, size_t size)
         char *data = size ? malloc(size + 1) : NULL;
 
         if (weir__link_is_used(&read->link))
-                weir__link_remove(&read->link);
-        read->io.own_number = ++read->stream->reads;
-        read->io.own_flag = true;
+                weir__ring_remove(&read->stream->readers, &read->link);
+        read->number = ++read->stream->reads;
+        read->io.task.own_flag = true;
         read->data = data;
         read->size = data ? (uint32_t)size : 0;
         if (!data)
@@ -97,7 +99,7 @@ give_kept(struct read *read, size_t size)
 static size_t
 find_end(struct read *read, const char *bytes, size_t size)
 {
-        size_t delimiter = read->io.own_size, limit = size < read->most ? size : read->most;
+        size_t delimiter = read->io.task.own_size, limit = size < read->most ? size : read->most;
 
         if (limit < delimiter)
                 return 0;
@@ -110,7 +112,7 @@ find_end(struct read *read, const char *bytes, size_t size)
 static size_t
 takes(struct read *read, const char *bytes, size_t size)
 {
-        if (read->io.own_size)
+        if (read->io.task.own_size)
                 return find_end(read, bytes, size);
         return size < read->least ? 0 : size < read->most ? size : read->most;
 }
@@ -178,7 +180,7 @@ room_for(const struct read *read)
 {
         size_t left = read->most - read->stream->transport.input.size;
 
-        return read->io.own_size ? AHEAD : left > WEIR__SCRATCH_SIZE ? WEIR__SCRATCH_SIZE : left;
+        return read->io.task.own_size ? AHEAD : left > WEIR__SCRATCH_SIZE ? WEIR__SCRATCH_SIZE : left;
 }
 
 /* Reads for the first task.  `lost`: 0, or the failure that an end of the input stands for.  Returns -EAGAIN while the task
@@ -194,7 +196,7 @@ progress(struct weir_stream *stream, struct read *read, int lost)
         if (count)
                 return give_kept(read, count);
         while (!stream->has_end && !stream->failure && weir__transport_may_read(transport)) {
-                if (read->io.own_size && transport->input.size >= read->most)
+                if (read->io.task.own_size && transport->input.size >= read->most)
                         return -EMSGSIZE;
                 if (splice && !transport->input.size && move_in(read, splice)) {
                         if (!stream->failure)
@@ -208,11 +210,11 @@ progress(struct weir_stream *stream, struct read *read, int lost)
                 if (status != -EAGAIN)
                         return status;
                 got = got ? got : lost;
-                stream->has_end = got == 0 || (got == -EIO && transport->stream.is_pipe);
+                stream->has_end = got == 0 || (got == -EIO && transport->stream.source.is_pipe);
                 if (got < 0 && got != -EAGAIN && !stream->has_end)
                         stream->failure = (int16_t)got;
         }
-        if (read->io.own_size && transport->input.size >= read->most && !stream->failure)
+        if (read->io.task.own_size && transport->input.size >= read->most && !stream->failure)
                 return -EMSGSIZE; /* at the end of the input as well: -EPIPE follows when all is read */
         if (stream->has_end || stream->failure)
                 return give_last(read, stream->failure ? weir__stream_read_failure(stream) : -EPIPE);
@@ -223,7 +225,7 @@ void
 weir__stream_end_readers(struct weir_stream *stream, int status)
 {
         for (struct read *read; (read = first_reader(stream));) {
-                weir__link_remove(&read->link);
+                weir__ring_remove(&stream->readers, &read->link);
                 weir__io_complete(&read->io, status);
         }
 }
@@ -235,8 +237,8 @@ serve_readers(struct weir_stream *stream, int lost)
         int status;
 
         while ((read = first_reader(stream)) && (status = progress(stream, read, lost)) != -EAGAIN) {
-                if (!read->io.own_flag)
-                        weir__link_remove(&read->link);
+                if (!read->io.task.own_flag)
+                        weir__ring_remove(&stream->readers, &read->link);
                 weir__io_complete(&read->io, status);
         }
         if (stream->failure)
@@ -294,11 +296,11 @@ try(struct weir__io_task *io)
                 return progress(stream, read, 0);
         if (failed)
                 return failed == -EPIPE ? weir__stream_read_failure(stream) : failed;
-        bool is_first = weir__list_is_empty(&stream->readers);
+        bool is_first = weir__ring_is_empty(&stream->readers);
         int status = is_first && has_something(stream) ? progress(stream, read, 0) : -EAGAIN;
         if (status == -EAGAIN) {
-                weir__list_append(&stream->readers, &read->link);
-                io->is_linked = true;
+                weir__ring_append(&stream->readers, &read->link);
+                io->task.is_linked = true;
         }
         if (stream->failure)
                 weir__stream_fail(stream, stream->failure);
@@ -312,7 +314,7 @@ withdraw(struct weir__io_task *io)
         struct read *read = (struct read *)io;
         bool was_first = first_reader(read->stream) == read;
 
-        weir__link_remove(&read->link);
+        weir__ring_remove(&read->stream->readers, &read->link);
         if (was_first)
                 weir__stream_serve_readers(read->stream);
 }
@@ -329,9 +331,9 @@ give_back(struct read *read)
 
         if (is_closed && !may_have_last_words(stream))
                 return;
-        if (first && first->io.own_size)
+        if (first && first->io.task.own_size)
                 first->searched = 0; /* it was behind these bytes */
-        if (read->io.own_number == stream->reads && weir__input_prepend(transport, read->data, read->size)) {
+        if (read->number == stream->reads && weir__input_prepend(transport, read->data, read->size)) {
                 read->size = 0;
                 read->data[0] = '\0';
                 if (!stream->has_holder && !is_closed)
@@ -347,7 +349,7 @@ settle(struct weir__io_task *io, int verdict)
         struct read *read = (struct read *)io;
         struct weir__splice *splice = splice_of(read);
 
-        if (!read->io.own_flag || !verdict)
+        if (!read->io.task.own_flag || !verdict)
                 return;
         if (splice && splice->size && !(read->data = weir__splice_take_out(splice, &read->size)))
                 weir__stream_fail(read->stream, -ECONNABORTED);
@@ -367,7 +369,7 @@ release(struct weir_task *task, bool is_discarded)
         struct read *read = (struct read *)task;
 
         (void)is_discarded;
-        if (read->io.own_flag)
+        if (read->io.task.own_flag)
                 free(read->data);
         weir_stream_unref(read->stream);
 }
@@ -379,7 +381,7 @@ describe(const struct weir_task *task, char *out, size_t room)
         char peer[WEIR__ADDRESS_TEXT];
 
         weir__stream_describe(read->stream, peer, sizeof peer);
-        if (read->io.own_size)
+        if (read->io.task.own_size)
                 snprintf(out, room, "a delimiter from %s", peer);
         else
                 snprintf(out, room, "%" PRIu32 " byte%s from %s", read->least ? read->least : 1, read->least > 1 ? "s" : "",
@@ -402,15 +404,14 @@ new_read(weir_stream *stream, size_t least, size_t most, const void *delimiter, 
 
         if (!read)
                 return NULL;
-        *read = (struct read){
-                .stream = weir__stream_use(stream),
-                .least = (uint32_t)(fault ? 1 : least),
-                .most = most < UINT32_MAX ? (uint32_t)most : UINT32_MAX,
-        };
         weir__task_init(&read->io.task, &read_ops.task, whole, done, context);
+        read->link = (struct weir__link){NULL, NULL};
+        read->stream = weir__stream_use(stream);
+        read->least = (uint32_t)(fault ? 1 : least);
+        read->most = most < UINT32_MAX ? (uint32_t)most : UINT32_MAX;
         if (!fault && size) {
                 memcpy(read->delimiter, delimiter, size);
-                read->io.own_size = (uint8_t)size;
+                read->io.task.own_size = (uint8_t)size;
         }
         if (!stream || fault)
                 weir__task_poison(&read->io.task, stream ? fault : -ENOMEM);
@@ -449,7 +450,7 @@ weir__stream_read_for_splice_new(weir_stream *stream, struct weir__splice *splic
         struct weir_task *task = new_read(stream, 0, WEIR__SCRATCH_SIZE, &splice, sizeof splice, 0, done, context);
 
         if (task)
-                ((struct read *)task)->io.own_size = 0;
+                ((struct read *)task)->io.task.own_size = 0;
         return task;
 }
 
@@ -460,8 +461,8 @@ weir_stream_data(const weir_task *task, size_t *size)
         bool is_read = task && task->work.ops == &read_ops.task.work;
 
         if (size)
-                *size = is_read && read->io.own_flag ? read->size : 0;
-        return !is_read ? NULL : read->io.own_flag && read->data ? read->data : "";
+                *size = is_read && read->io.task.own_flag ? read->size : 0;
+        return !is_read ? NULL : read->io.task.own_flag && read->data ? read->data : "";
 }
 
 char *

@@ -19,12 +19,14 @@ struct start_tls {
         struct weir_stream *stream; /* a use; NULL: the task is poisoned */
         struct weir_tls *tls;       /* a reference */
         char *name;                 /* or NULL */
+
+        struct weir__holder holder;
 };
 
 static void
-go_on(void *holder)
+go_on(struct weir__holder *holder)
 {
-        struct start_tls *self = holder;
+        struct start_tls *self = weir__container_of(holder, struct start_tls, holder);
         struct weir_stream *stream = self->stream;
         int result = stream->failure   ? stream->failure
                      : stream->is_late ? -ETIMEDOUT
@@ -44,11 +46,11 @@ static const struct weir__holder_ops holder_ops = {.go_on = go_on};
 static int
 obstacle(const struct weir_stream *stream)
 {
-        if (stream->transport.stream.is_pipe)
+        if (stream->transport.stream.source.is_pipe)
                 return -ENOTSUP;
         if (stream->transport.stream.tls)
                 return -EALREADY;
-        if (!weir__list_is_empty(&stream->readers) || !weir__output_is_empty(&stream->transport))
+        if (!weir__ring_is_empty(&stream->readers) || !weir__output_is_empty(&stream->transport))
                 return -EBUSY;
         return stream->transport.input.size ? -EBADMSG : 0;
 }
@@ -65,10 +67,10 @@ try(struct weir__io_task *io)
         if (failed)
                 return failed;
         stream->reads++; /* plain bytes that a cancelled read would give back now are no part of the protected stream */
-        weir__stream_hold(stream, &holder_ops, self);
-        io->is_linked = true;
-        go_on(self);
-        return io->is_linked ? 0 : io->task.status;
+        weir__stream_hold(stream, &holder_ops, &self->holder);
+        io->task.is_linked = true;
+        go_on(&self->holder);
+        return io->task.is_linked ? 0 : io->task.status;
 }
 
 /* Half a handshake cannot be taken back. */

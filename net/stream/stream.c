@@ -23,7 +23,9 @@
 
 #define LINGER WEIR_SEC(30) /* at most, until the peer has all that was written */
 
-enum order { ORDER_BREAK = 1, ORDER_CLOSE = 2 };
+/* What the work item of a stream is to do.  The first two have a reference, and count as work of the runtime.  The last one is
+ * the transport's. */
+enum order { ORDER_BREAK = 1, ORDER_CLOSE = 2, ORDER_TURN = 4 };
 
 static struct weir_stream *
 stream_of(struct weir__transport *transport)
@@ -89,7 +91,7 @@ weir__stream_fail(struct weir_stream *stream, int failure)
         stream->transport.must_break |= failure == -ECONNABORTED;
         weir__transport_close(&stream->transport);
         if (stream->has_holder)
-                stream->holder.ops->go_on(stream->holder.self);
+                stream->holder->ops->go_on(stream->holder);
 }
 
 /* Nobody uses it any more.  What was written goes out still. */
@@ -100,7 +102,7 @@ close_it(struct weir_stream *stream)
 
         if (weir__transport_is_closed(transport))
                 return;
-        if (transport->stream.is_pipe || weir__transport_may_close(transport, false))
+        if (transport->stream.source.is_pipe || weir__transport_may_close(transport, false))
                 weir__transport_close(transport);
         else
                 weir__transport_linger(transport, LINGER);
@@ -109,7 +111,7 @@ close_it(struct weir_stream *stream)
 static void
 carry_out(struct weir__work *work)
 {
-        struct weir_stream *stream = weir__container_of(work, struct weir_stream, work);
+        struct weir_stream *stream = weir__container_of(work, struct weir_stream, transport.requeued);
 
         weir__lock(&stream->lock);
         unsigned orders = stream->orders;
@@ -119,6 +121,10 @@ carry_out(struct weir__work *work)
                 weir__stream_fail(stream, -ECONNABORTED);
         if (orders & ORDER_CLOSE)
                 close_it(stream);
+        if (orders & ORDER_TURN)
+                weir__transport_take_turn(&stream->transport);
+        if (!(orders & ~ORDER_TURN))
+                return; /* the turn may have freed it */
         if (orders & ORDER_BREAK)
                 weir_stream_unref(stream);
         weir__stream_drop(stream);
@@ -127,11 +133,23 @@ carry_out(struct weir__work *work)
 
 static const struct weir__work_ops order_ops = {.run = carry_out};
 
+bool
+weir__stream_claim(struct weir__transport *transport)
+{
+        struct weir_stream *stream = stream_of(transport);
+
+        weir__lock(&stream->lock);
+        bool is_first = !stream->orders;
+        stream->orders |= ORDER_TURN;
+        weir__unlock(&stream->lock);
+        return is_first;
+}
+
 static void
 go_on(struct weir_stream *stream)
 {
         if (stream->has_holder) {
-                stream->holder.ops->go_on(stream->holder.self);
+                stream->holder->ops->go_on(stream->holder);
                 return;
         }
         weir__stream_flush(stream);
@@ -144,7 +162,7 @@ weir__stream_readable(struct weir__transport *transport)
         struct weir_stream *stream = stream_of(transport);
 
         if (stream->has_holder)
-                stream->holder.ops->go_on(stream->holder.self);
+                stream->holder->ops->go_on(stream->holder);
         else
                 weir__stream_serve_readers(stream);
 }
@@ -182,7 +200,7 @@ void
 weir__stream_be_late(struct weir_stream *stream)
 {
         stream->is_late = true;
-        stream->holder.ops->go_on(stream->holder.self);
+        stream->holder->ops->go_on(stream->holder);
 }
 
 static void
@@ -231,6 +249,15 @@ weir__stream_limit(struct weir__transport *transport, bool should_make)
         return stream->limit;
 }
 
+void
+weir__stream_wrapped(struct weir_stream *stream)
+{
+        const struct weir__stream_ops *ops = (const struct weir__stream_ops *)weir__transport_ops_of(&stream->transport);
+
+        if (ops->wrapped)
+                ops->wrapped(stream);
+}
+
 static const struct weir__stream_ops stream_ops = {
         .transport = WEIR__STREAM_TRANSPORT(closed, time_is_up),
         .size = sizeof(struct weir_stream),
@@ -268,10 +295,11 @@ weir__stream_try(struct weir_stream *stream)
 }
 
 void
-weir__stream_hold(struct weir_stream *stream, const struct weir__holder_ops *ops, void *holder)
+weir__stream_hold(struct weir_stream *stream, const struct weir__holder_ops *ops, struct weir__holder *holder)
 {
         stream->has_holder = true;
-        stream->holder = (struct weir__holder){holder, ops};
+        holder->ops = ops;
+        stream->holder = holder;
 }
 
 static void
@@ -287,7 +315,7 @@ void
 weir__stream_give_back(struct weir_stream *stream)
 {
         stream->has_holder = stream->is_late = false;
-        stream->readers = (struct weir__list){0};
+        stream->readers = (struct weir__ring){NULL};
         stream->transport.is_ready = true; /* perhaps something has come already */
         if (stream->transport.stream.tls && stream->transport.stream.tls->is_shaken && !stream->is_secured)
                 note_secured(stream);
@@ -318,7 +346,7 @@ weir__stream_new_as(const struct weir__stream_ops *ops, int fd, unsigned poller)
                 return NULL;
         memset(stream, 0, ops->size);
         weir__transport_init(&stream->transport, &ops->transport, poller, fd);
-        stream->work.ops = &order_ops;
+        stream->transport.requeued.ops = &order_ops;
         stream->has_descriptor = true;
         weir__lock_init(&stream->lock, WEIR__RANK_LEAF);
         atomic_init(&stream->users, 1);
@@ -330,12 +358,6 @@ struct weir_stream *
 weir__stream_new(int fd, unsigned poller)
 {
         return weir__stream_new_as(&stream_ops, fd, poller);
-}
-
-void
-weir__stream_takes_orders(struct weir_stream *stream)
-{
-        stream->work.ops = &order_ops;
 }
 
 void
@@ -377,7 +399,7 @@ static bool
 give_order(struct weir_stream *stream, enum order order)
 {
         weir__lock(&stream->lock);
-        bool is_first = !stream->orders, may = !is_first || weir__runtime_enter() == 0;
+        bool is_out = stream->orders, is_first = !(stream->orders & ~ORDER_TURN), may = !is_first || weir__runtime_enter() == 0;
         if (may && order == ORDER_BREAK && !(stream->orders & ORDER_BREAK))
                 (void)weir__stream_use(stream);
         if (may)
@@ -389,8 +411,8 @@ give_order(struct weir_stream *stream, enum order order)
                 weir__stream_keep(stream);
         }
         weir__unlock(&stream->lock);
-        if (may && is_first)
-                weir__deliver(weir__poller_at(poller_of(stream)), &stream->work);
+        if (may && !is_out)
+                weir__deliver(weir__poller_at(poller_of(stream)), &stream->transport.requeued);
         return may;
 }
 

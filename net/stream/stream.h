@@ -19,15 +19,17 @@
 
 /* A holder has the stream for itself, while other tasks of it are refused: a task that connects or shakes hands, or a protocol.
  * The functions are called on the owner. */
+struct weir__holder;
+
 struct weir__holder_ops {
-        void (*go_on)(void *holder); /* there was an event, `is_late` or `failure` is set */
-        void (*written)(void *holder, struct weir__writer *writer); /* weir__transport_ops.written; NULL: it writes nothing */
-        void (*stop)(void *holder); /* its server stops: it should end soon; NULL: nothing */
+        void (*go_on)(struct weir__holder *holder); /* there was an event, `is_late` or `failure` is set */
+        void (*stop)(struct weir__holder *holder);  /* its server stops: it should end soon; NULL: nothing */
+        void (*written)(struct weir__holder *holder, struct weir__writer *writer); /* as of a transport; NULL: writes nothing */
         bool sets_limit; /* of the transport, itself: those of the stream's kind do not hold meanwhile */
 };
 
+/* In the struct of whoever holds it. */
 struct weir__holder {
-        void *self;
         const struct weir__holder_ops *ops;
 };
 
@@ -37,6 +39,7 @@ struct weir__stream_ops {
         size_t size; /* of the struct that begins with the stream */
         void (*waits)(struct weir_stream *stream); /* output waits for the peer; NULL: that has no limit.  May break it */
         void (*given_back)(struct weir_stream *stream); /* by its holder; NULL: that changes nothing.  May break it */
+        void (*wrapped)(struct weir_stream *stream); /* 4 GiB have come, and `received` begins anew; NULL: nobody counts them */
 };
 
 /* The time limit of a stream. */
@@ -49,36 +52,41 @@ struct weir__stream_limit {
         bool is_stuck;      /* output waits */
 };
 
+/* Without a hole: each idle connection has one. */
 struct weir_stream {
         struct weir__transport transport; /* first; owner of the poller only */
         _Atomic uint32_t users;
-        _Atomic uint32_t references;
 
         struct weir__lock lock; /* rank LEAF */
 
-        /* Guarded by lock. */
-        uint8_t orders;      /* bits of enum order (stream.c) that `work` has not carried out */
-        bool has_descriptor; /* it is open: addresses may be asked for.  Written by the owner */
-        bool is_broken_by_shutdown; /* it was to be broken while the runtime ended */
-        bool is_secured;     /* and a handshake is over: TLS stays as long.  Written by the owner */
+        /* Owner of the poller only. */
+        uint32_t reads;    /* that have been given bytes, or the end */
+        uint32_t received; /* bytes, within TLS, since the last `wrapped` of its kind */
 
-        /* Owner of the poller only.  A compiler may read `failure` and what follows at once. */
+        /* The same.  A compiler may read `failure` and what follows at once. */
+        int16_t failure;  /* what later tasks end with; 0: none */
         bool is_open;     /* registered once: UNOPENED before */
         bool is_finished; /* weir_stream_finish_new waits for its turn, or has had it */
-        int16_t failure;  /* what later tasks end with; 0: none */
         bool has_end;     /* the peer has finished its side, and all of that was read */
         bool has_holder;  /* `holder` is set, and no other task of the stream waits */
         bool is_late;     /* the time limit that the holder has set for the transport has passed */
-        bool own_flag;    /* the kind's own: here it costs nothing */
-        uint32_t reads;   /* that have been given bytes, or the end */
-        _Atomic uint8_t own_count; /* the kind's own, of any thread */
-        uint64_t received; /* bytes, within TLS */
+        bool own_flag;    /* the kind's own, as the other two: here they cost nothing */
 
-        struct weir__work work; /* belongs to the thread that has set the first of the orders, then to the owner */
+        _Atomic uint16_t references; /* a handful at most */
+        _Atomic uint8_t own_count;   /* any thread */
 
+        /* Guarded by lock. */
+        uint8_t orders; /* bits of enum order (stream.c) that `transport.requeued` has not carried out: it is on its way while
+                           there are any */
+        bool has_descriptor;        /* it is open: addresses may be asked for.  Written by the owner */
+        bool is_broken_by_shutdown; /* it was to be broken while the runtime ended */
+        bool is_secured;            /* and a handshake is over: TLS stays as long.  Written by the owner */
+        bool own_locked_flag;
+
+        /* Owner of the poller only. */
         union {
-                struct weir__list readers; /* tasks that wait */
-                struct weir__holder holder;
+                struct weir__ring readers; /* tasks that wait */
+                struct weir__holder *holder;
         };
         _Atomic size_t unsent; /* bytes of writes that have started and not ended; relaxed */
         struct weir__limit *limit; /* NULL until it has a time limit: most have none */
@@ -97,9 +105,8 @@ weir__stream_read_failure(const struct weir_stream *stream)
  * NULL when out of memory.  Any thread. */
 struct weir_stream *weir__stream_new(int fd, unsigned poller);
 
-/* The same of another kind.  `work` is its maker's until weir__stream_takes_orders: before that no other thread may use it. */
+/* The same of another kind. */
 struct weir_stream *weir__stream_new_as(const struct weir__stream_ops *ops, int fd, unsigned poller);
-void weir__stream_takes_orders(struct weir_stream *stream);
 void weir__stream_abandon(struct weir_stream *stream); /* it was not opened: its memory and TLS go, and the descriptor stays */
 
 void weir__stream_keep(struct weir_stream *stream); /* one more reference to the memory; and one less */
@@ -110,8 +117,9 @@ void weir__stream_drop(struct weir_stream *stream);
         {                                                                                                                 \
                 .source = WEIR__TRANSPORT_SOURCE, .readable = weir__stream_readable, .writable = weir__stream_writable,   \
                 .ended = weir__stream_ended, .hung_up = weir__stream_hung_up, .requeued = weir__stream_requeued,          \
-                .time_is_up = (its_time_is_up), .limit = weir__stream_limit, .shutdown = weir__stream_shut_down,          \
-                .written = weir__stream_written, .closed = (its_closed), .unused = weir__stream_unused                    \
+                .time_is_up = (its_time_is_up), .limit = weir__stream_limit, .claim = weir__stream_claim,                 \
+                .shutdown = weir__stream_shut_down, .written = weir__stream_written, .closed = (its_closed),              \
+                .unused = weir__stream_unused                                                                             \
         }
 void weir__stream_readable(struct weir__transport *transport);
 void weir__stream_writable(struct weir__transport *transport);
@@ -120,13 +128,24 @@ void weir__stream_hung_up(struct weir__transport *transport);
 void weir__stream_requeued(struct weir__transport *transport);
 void weir__stream_shut_down(struct weir__transport *transport);
 void weir__stream_unused(struct weir__transport *transport);
+bool weir__stream_claim(struct weir__transport *transport);
 struct weir__limit *weir__stream_limit(struct weir__transport *transport, bool should_make);
 
-/* Bytes have come: a time limit may need to know.  Owner. */
+void weir__stream_wrapped(struct weir_stream *stream);
+
+/* Bytes have come.  Owner. */
+static inline void
+weir__stream_count_received(struct weir_stream *stream, size_t size)
+{
+        if (__builtin_expect(__builtin_add_overflow(stream->received, (uint32_t)size, &stream->received), 0))
+                weir__stream_wrapped(stream);
+}
+
+/* The same: a time limit may need to know. */
 static inline void
 weir__stream_came(struct weir_stream *stream, size_t size)
 {
-        stream->received += size;
+        weir__stream_count_received(stream, size);
         if (__builtin_expect(stream->limit != NULL, 0))
                 ((struct weir__stream_limit *)stream->limit)->moved_at = weir__clock_now();
 }
@@ -155,7 +174,7 @@ void weir__stream_fail(struct weir_stream *stream, int failure);
 int weir__stream_try(struct weir_stream *stream);
 
 /* From now on the holder has it; or no longer: its writers have left the output.  Owner. */
-void weir__stream_hold(struct weir_stream *stream, const struct weir__holder_ops *ops, void *holder);
+void weir__stream_hold(struct weir_stream *stream, const struct weir__holder_ops *ops, struct weir__holder *holder);
 void weir__stream_give_back(struct weir_stream *stream);
 void weir__stream_be_late(struct weir_stream *stream); /* tells the holder that the time limit has passed */
 

@@ -58,7 +58,7 @@ end_pipe(struct weir_stream *stream)
 {
         const struct weir__stream *own = &stream->transport.stream;
 
-        if (own->is_pipe && (fcntl(own->source.fd, F_GETFL) & O_ACCMODE) == O_WRONLY)
+        if (own->source.is_pipe && (fcntl(own->source.fd, F_GETFL) & O_ACCMODE) == O_WRONLY)
                 weir__stream_fail(stream, -EPIPE);
 }
 
@@ -69,7 +69,7 @@ weir__stream_written(struct weir__transport *transport, struct weir__writer *wri
         struct write *write = write_of(writer);
 
         if (stream->has_holder) {
-                stream->holder.ops->written(stream->holder.self, writer);
+                stream->holder->ops->written(stream->holder, writer);
                 return;
         }
         weir__stream_went(stream);
@@ -119,10 +119,10 @@ try(struct weir__io_task *io)
         stream->is_finished = write->kind == WRITE_FINISH;
         bool is_first = weir__output_is_empty(&stream->transport);
         weir__output_append(&stream->transport, &write->writer);
-        io->is_linked = true;
+        io->task.is_linked = true;
         if (is_first)
                 weir__stream_flush(stream);
-        return io->is_linked ? 0 : io->task.status;
+        return io->task.is_linked ? 0 : io->task.status;
 }
 
 static void
@@ -210,8 +210,10 @@ new_write(weir_stream *stream, enum kind kind, size_t extra, int fault, weir_tas
 
         if (!write)
                 return NULL;
-        *write = (struct write){.stream = weir__stream_use(stream), .kind = kind};
         weir__task_init(&write->io.task, &write_ops[kind].task, sizeof *write + extra, done, context);
+        memset(&write->io + 1, 0, sizeof *write - sizeof write->io);
+        write->stream = weir__stream_use(stream);
+        write->kind = kind;
         if (!stream || fault)
                 weir__task_poison(&write->io.task, stream ? fault : -ENOMEM);
         return write;

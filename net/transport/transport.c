@@ -55,11 +55,9 @@ static const struct weir__work_ops alarm_ops = {.run = alarm_run};
 
 /* -- turns -- */
 
-static void
-requeued_run(struct weir__work *work)
+void
+weir__transport_take_turn(struct weir__transport *transport)
 {
-        struct weir__transport *transport = weir__container_of(work, struct weir__transport, requeued);
-
         transport->is_requeued = false;
         transport->budget_used = 0;
         if (weir__transport_is_closed(transport))
@@ -68,6 +66,12 @@ requeued_run(struct weir__work *work)
                 weir__transport_linger_on(transport);
         else
                 weir__transport_ops_of(transport)->requeued(transport);
+}
+
+static void
+requeued_run(struct weir__work *work)
+{
+        weir__transport_take_turn(weir__container_of(work, struct weir__transport, requeued));
 }
 
 static const struct weir__work_ops requeued_ops = {.run = requeued_run};
@@ -136,7 +140,8 @@ weir__transport_init(struct weir__transport *transport, const struct weir__trans
 int
 weir__transport_open(struct weir__transport *transport)
 {
-        return weir__source_add(weir__transport_poller(transport), &transport->stream.source, EPOLLIN | EPOLLOUT | EPOLLRDHUP);
+        return weir__source_add(weir__transport_poller(transport), &transport->stream.source,
+                                EPOLLIN | EPOLLOUT | EPOLLRDHUP | WEIR__EVENT_STEADY);
 }
 
 void

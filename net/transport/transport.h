@@ -56,6 +56,10 @@ struct weir__transport_ops {
          * memory.  NULL in place of the function: a struct weir__limit lies right behind the transport. */
         struct weir__limit *(*limit)(struct weir__transport *transport, bool should_make);
 
+        /* `requeued` is wanted, which has other uses for its owner.  Result: true: it is given to the poller now; false: it is on
+         * its way already.  The owner calls weir__transport_take_turn when it has come.  NULL: it has no other use. */
+        bool (*claim)(struct weir__transport *transport);
+
         /* Later as well. */
         void (*shutdown)(struct weir__transport *transport); /* the runtime is ending */
         void (*closed)(struct weir__transport *transport);   /* once, in weir__transport_close: the descriptor is closed */
@@ -166,6 +170,16 @@ void weir__transport_alarm_came(struct weir__transport *transport, weir_nsec exp
 bool weir__transport_may_read(struct weir__transport *transport); /* there is input and budget.  Without budget it is requeued */
 void weir__transport_count_read(struct weir__transport *transport, size_t size); /* a read of that size */
 void weir__transport_requeue(struct weir__transport *transport); /* weir__transport_ops.requeued follows */
+void weir__transport_take_turn(struct weir__transport *transport); /* transport.c: it has come; may free the transport */
+
+/* Whether `requeued` is to be given to the poller, for a turn that `is_requeued` tells of. */
+static inline bool
+weir__transport_claim(struct weir__transport *transport)
+{
+        const struct weir__transport_ops *ops = weir__transport_ops_of(transport);
+
+        return !ops->claim || ops->claim(transport);
+}
 
 /* -- the end: close.c -- */
 

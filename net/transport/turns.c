@@ -17,7 +17,8 @@ weir__transport_requeue(struct weir__transport *transport)
         if (transport->is_requeued)
                 return;
         transport->is_requeued = true;
-        weir__deliver_requeued(weir__transport_poller(transport), &transport->requeued);
+        if (weir__transport_claim(transport))
+                weir__deliver_requeued(weir__transport_poller(transport), &transport->requeued);
 }
 
 /* May be called with a used-up budget: it stays used up. */

@@ -266,7 +266,7 @@ weir__receive_for_task(struct weir__transfer *transfer)
         transfer->expires_at = connection->exchange->is_raw || weir__connection_config(connection)->body_timeout == WEIR_FOREVER
                                        ? WEIR_FOREVER
                                        : weir__clock_after(weir__clock_now(), weir__connection_config(connection)->body_timeout);
-        transfer->io.is_linked = true;
+        transfer->io.task.is_linked = true;
         weir__connection_enter(connection, WEIR__ANSWERING); /* from now on its time runs */
         return 0;
 }

@@ -106,10 +106,10 @@ weir__stream_reply_open_events(struct weir__transfer *stream)
         int failed = weir__stream_reply_begin(connection);
 
         exchange->event_stream = stream;
-        stream->io.is_linked = true;
+        stream->io.task.is_linked = true;
         if (!failed)
                 weir__reply_flush(connection, true);
-        if (!stream->io.is_linked) /* the connection has broken */
+        if (!stream->io.task.is_linked) /* the connection has broken */
                 return stream->io.task.status;
         if (failed || exchange->client->branch->base.is_stopping || !weir__exchange_carries_body(exchange) ||
             atomic_load_explicit(&exchange->events, memory_order_relaxed) == WEIR__EVENTS_ENDED)
@@ -145,13 +145,13 @@ weir__stream_reply_beat(struct weir__connection *connection)
 static int
 write_piece(struct weir__connection *connection, struct weir__transfer *transfer)
 {
-        transfer->io.is_linked = true;
+        transfer->io.task.is_linked = true;
         transfer->writer = (struct weir__writer){.data = transfer->data, .left = transfer->size};
         if (transfer->is_end)
                 transfer->writer.kind = WEIR__WRITER_END;
         weir__output_append(&connection->transport, &transfer->writer);
         weir__reply_flush(connection, true);
-        return transfer->io.is_linked ? 0 : transfer->io.task.status;
+        return transfer->io.task.is_linked ? 0 : transfer->io.task.status;
 }
 
 /* HTTP/1.0 knows none. */

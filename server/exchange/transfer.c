@@ -34,7 +34,7 @@ end_events(struct weir__transfer *transfer)
 void
 weir__transfer_leave(struct weir__transfer *transfer)
 {
-        transfer->io.is_linked = false;
+        transfer->io.task.is_linked = false;
         if (transfer->kind == WEIR__TRANSFER_EVENTS)
                 transfer->exchange->event_stream = NULL;
         end_events(transfer);
