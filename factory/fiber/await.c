@@ -15,6 +15,37 @@
 #define FORESEEN     16  /* fibers that have slept: so many stacks are fetched from memory at a time */
 #define STACK_IN_USE 256 /* bytes of a stack that a fiber in a sleep needs soon, about */
 
+/* -- what it looks at before it waits -- */
+
+int
+weir__fiber_leave_host(struct weir__fiber *fiber)
+{
+        struct weir_series *series = fiber->is_hosted ? weir_series_of(fiber->host) : NULL;
+
+        if (!fiber->is_hosted)
+                return 0;
+        if (!series)
+                return -ENOMEM;
+        fiber->is_hosted = false;
+        atomic_store_explicit(&fiber->limit, NULL, memory_order_relaxed);
+        weir__lock(&fiber->inner.lock);
+        weir__series_enter(&fiber->inner, series);
+        weir__unlock(&fiber->inner.lock);
+        return 0;
+}
+
+int
+weir__fiber_find_cause(struct weir__fiber *fiber)
+{
+        int failed = weir__fiber_leave_host(fiber);
+
+        if (failed)
+                return failed;
+        int cause = weir__series_effective_cause(fiber->scope);
+
+        return cause ? cause : weir__phase_is_stopping() ? -ESHUTDOWN : 0;
+}
+
 /* -- tasks -- */
 
 /* The callback of a task that is awaited: its own one, and then the next stretch.  A tick of a ticker is not its end. */

@@ -10,7 +10,7 @@
 #include <errno.h>
 #include <string.h>
 
-#include "factory/fiber/hop.h"
+#include "factory/sync/guard.h"
 #include "factory/task/live.h"
 #include "factory/task/series_extra.h"
 #include "kernel/base/list.h"
@@ -44,15 +44,35 @@ fiber_of_series(const struct weir_series *series)
         return series->owner;
 }
 
-struct weir__fiber *
-weir__fiber_self(void)
-{
-        struct weir__worker *worker = weir__worker_self();
+/* -- it begins -- */
 
-        return worker ? worker->fiber : NULL;
+/* The first function on the stack of the fiber. */
+static void
+body(void *argument)
+{
+        struct weir__fiber *fiber = argument;
+
+        fiber->task.status = fiber->function(fiber->task.context);
+        if (__builtin_expect(!weir__fiber_self(), 0))
+                weir__user_forked();
+        if (fiber->groups)
+                weir__groups_close_all(fiber);
+        if (fiber->has_refused)
+                weir__fiber_drop_refused(fiber);
+        weir__fiber_leave(fiber, WEIR__FIBER_END, NULL);
 }
 
-/* -- it begins -- */
+int
+weir__fiber_take_stack(struct weir__fiber *fiber)
+{
+        int failed = weir__stack_take(&fiber->stack);
+
+        if (failed)
+                return failed;
+        fiber->stack->owner = fiber;
+        weir__context_make(&fiber->context, fiber->stack, body, fiber);
+        return 0;
+}
 
 static inline void
 call(struct weir__fiber *fiber)
@@ -180,18 +200,6 @@ weir__fiber_deliver_own(struct weir__fiber *fiber)
 
 /* -- between stretches -- */
 
-int
-weir__fiber_find_cause(struct weir__fiber *fiber)
-{
-        int failed = weir__fiber_leave_host(fiber);
-
-        if (failed)
-                return failed;
-        int cause = weir__series_effective_cause(fiber->scope);
-
-        return cause ? cause : weir__phase_is_stopping() ? -ESHUTDOWN : 0;
-}
-
 /* A cancel that came after the fiber had looked ends the task before its start, which then delivers it. */
 void
 weir__fiber_start(struct weir__fiber *fiber, struct weir_task *task)
@@ -209,6 +217,27 @@ weir__fiber_start(struct weir__fiber *fiber, struct weir_task *task)
         }
         weir__worker_self()->is_last_act = true;
         ops->start(task);
+}
+
+/* Its series may have references, by which others have pushed something that has not run. */
+static bool
+end_shield(struct weir__fiber *fiber)
+{
+        struct weir_series *shield = fiber->shield;
+
+        weir__guard_hand_over(shield, &fiber->inner);
+        weir__lock(&shield->lock);
+        bool is_empty = !weir__series_has_queued(shield);
+        if (is_empty) {
+                shield->state = WEIR__SERIES_ENDED;
+                shield->parent = NULL;
+        }
+        weir__unlock(&shield->lock);
+        if (!is_empty)
+                return false;
+        if (weir__series_extra_of(shield))
+                weir__series_give_up_holds(shield); /* for which there was no memory */
+        return true;
 }
 
 static void
@@ -274,7 +303,7 @@ end(struct weir__fiber *fiber)
 {
         if (end_at_once(fiber))
                 return;
-        if (fiber->shield && !weir__fiber_end_shield(fiber))
+        if (fiber->shield && !end_shield(fiber))
                 weir__series_go_on(fiber->shield);
         else
                 weir__series_end_fed(&fiber->inner);
@@ -541,36 +570,6 @@ static const struct weir__series_ops inner_ops = {
         .has_cause = has_cause,
         .free_memory = free_block,
 };
-
-/* In a signal handler. */
-static const char *
-name_of_owner(const struct weir__stack *stack)
-{
-        const struct weir__fiber *fiber = stack->owner;
-
-        return fiber ? fiber->name : NULL;
-}
-
-/* The log function is none of a fiber's. */
-static void
-log_beside_fiber(void (*log)(void *argument), void *argument)
-{
-        void *fiber = weir__user_hide_fiber();
-
-        log(argument);
-        weir__user_show_fiber(fiber);
-}
-
-static void
-prepare(void)
-{
-        weir__stack_describe = name_of_owner;
-        weir__log_around = log_beside_fiber;
-        weir__hop_prepare();
-        weir__fiber_prepare_trim();
-}
-
-WEIR__STEPS_OF(WEIR__MODULE_FIBERS, [WEIR__STEP_LOAD] = prepare);
 
 weir_task *
 weir_fiber_new_as(const char *name, weir_fiber_fn *function, weir_task_fn *done, void *context)

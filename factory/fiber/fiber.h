@@ -220,10 +220,6 @@ void weir__fiber_start_wait(struct weir__fiber *fiber);
 /* Delivers the own task: the next stretch.  Any thread that owns the fiber's next step, no lock held. */
 void weir__fiber_deliver_own(struct weir__fiber *fiber);
 
-/* The fiber is over, and has a shield, into whose series nothing can be pushed any more.  Returns false if something is queued
- * there, which must run before. */
-bool weir__fiber_end_shield(struct weir__fiber *fiber);
-
 /* -- groups -- */
 
 /* On the worker's stack: the next stretch comes when the group has no children. */

@@ -17,23 +17,6 @@ can_be_host(const struct weir_task *task)
         return weir__task_of_callback() == task && !task->series && !weir__fiber_self();
 }
 
-int
-weir__fiber_leave_host(struct weir__fiber *fiber)
-{
-        struct weir_series *series = fiber->is_hosted ? weir_series_of(fiber->host) : NULL;
-
-        if (!fiber->is_hosted)
-                return 0;
-        if (!series)
-                return -ENOMEM;
-        fiber->is_hosted = false;
-        atomic_store_explicit(&fiber->limit, NULL, memory_order_relaxed);
-        weir__lock(&fiber->inner.lock);
-        weir__series_enter(&fiber->inner, series);
-        weir__unlock(&fiber->inner.lock);
-        return 0;
-}
-
 /* The fiber has not waited, and nobody else knows it. */
 static void
 free_hosted(struct weir__fiber *fiber)

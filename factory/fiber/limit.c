@@ -10,7 +10,6 @@
 #include <errno.h>
 
 #include "factory/fiber/fiber.h"
-#include "factory/sync/guard.h"
 #include "factory/task/series_extra.h"
 #include "kernel/memory/memory.h"
 
@@ -144,27 +143,6 @@ make_shield(struct weir__fiber *fiber)
         shield->parent = &fiber->inner;
         shield->granularity = fiber->inner.granularity;
         return shield;
-}
-
-/* Its series may have references, by which others have pushed something that has not run. */
-bool
-weir__fiber_end_shield(struct weir__fiber *fiber)
-{
-        struct weir_series *shield = fiber->shield;
-
-        weir__guard_hand_over(shield, &fiber->inner);
-        weir__lock(&shield->lock);
-        bool is_empty = !weir__series_has_queued(shield);
-        if (is_empty) {
-                shield->state = WEIR__SERIES_ENDED;
-                shield->parent = NULL;
-        }
-        weir__unlock(&shield->lock);
-        if (!is_empty)
-                return false;
-        if (weir__series_extra_of(shield))
-                weir__series_give_up_holds(shield); /* for which there was no memory */
-        return true;
 }
 
 int

@@ -1,4 +1,4 @@
-/* factory/fiber/stretch.c: stretches: onto the stack of a fiber and back, and who is told of it.
+/* factory/fiber/stretch.c: stretches: onto the stack of a fiber and back, who runs there, and who is told of it.
  *
  * Threads: a worker, or a thread of the executor, in a callback; a fiber, on its stack, leaves it.
  * Locks:   none. */
@@ -10,35 +10,16 @@
 #include "factory/task/series_extra.h"
 #include "kernel/base/panic.h"
 #include "kernel/memory/memory.h"
+#include "kernel/observe/log.h"
 #include "kernel/stack/stack.h"
 #include "kernel/worker/user.h"
 
-/* The first function on the stack of the fiber. */
-static void
-body(void *argument)
+struct weir__fiber *
+weir__fiber_self(void)
 {
-        struct weir__fiber *fiber = argument;
+        struct weir__worker *worker = weir__worker_self();
 
-        fiber->task.status = fiber->function(fiber->task.context);
-        if (__builtin_expect(!weir__fiber_self(), 0))
-                weir__user_forked();
-        if (fiber->groups)
-                weir__groups_close_all(fiber);
-        if (fiber->has_refused)
-                weir__fiber_drop_refused(fiber);
-        weir__fiber_leave(fiber, WEIR__FIBER_END, NULL);
-}
-
-int
-weir__fiber_take_stack(struct weir__fiber *fiber)
-{
-        int failed = weir__stack_take(&fiber->stack);
-
-        if (failed)
-                return failed;
-        fiber->stack->owner = fiber;
-        weir__context_make(&fiber->context, fiber->stack, body, fiber);
-        return 0;
+        return worker ? worker->fiber : NULL;
 }
 
 /* In its next stretch the fiber sees the end of that; NULL: it begins. */
@@ -187,3 +168,33 @@ weir__fiber_leave(struct weir__fiber *fiber, enum weir__fiber_wish wish, void *a
         else
                 weir__context_leave(&fiber->context);
 }
+
+/* In a signal handler. */
+static const char *
+name_of_owner(const struct weir__stack *stack)
+{
+        const struct weir__fiber *fiber = stack->owner;
+
+        return fiber ? fiber->name : NULL;
+}
+
+/* The log function is none of a fiber's. */
+static void
+log_beside_fiber(void (*log)(void *argument), void *argument)
+{
+        void *fiber = weir__user_hide_fiber();
+
+        log(argument);
+        weir__user_show_fiber(fiber);
+}
+
+static void
+prepare(void)
+{
+        weir__stack_describe = name_of_owner;
+        weir__log_around = log_beside_fiber;
+        weir__hop_prepare();
+        weir__fiber_prepare_trim();
+}
+
+WEIR__STEPS_OF(WEIR__MODULE_FIBERS, [WEIR__STEP_LOAD] = prepare);
