@@ -17,10 +17,10 @@
  *
  * Giving back.  An arena is wasteful when more than half of its pages are those of unused slabs.  It waits for DECAY
  * (kernel/sched/tender.c), and loses these pages then; as a whole, if no slab is used.  One such arena is kept, so that a
- * program with little to do does not map it again and again.  WAITING_MOST arenas may wait, and the one that came first makes
- * room for the next.  Blocks are often freed in about the order in which they were made.  Then an arena is unmapped as a whole,
- * which is cheaper.  And a load that comes and goes within that time pays for no page twice.  The virtual clock does not say how
- * long memory is not used: there WAITING_FEW may wait.
+ * program with little to do does not map it again and again.  Blocks are often freed in about the order in which they were made.
+ * Then an arena is unmapped as a whole, which is cheaper.  And a load that comes and goes within that time pays for no page twice.
+ * The virtual clock does not say how long memory is not used: there WAITING_FEW may wait, and the one that came first makes room
+ * for the next.
  *
  * Huge pages.  The first arena has small pages and a quarter of the slabs, so a small program has no page that it does not
  * need.  All further ones are huge pages where the system gives these on request: touching 2 MiB for the first time takes 0.2 ms
@@ -39,17 +39,16 @@
 #include "kernel/base/lock.h"
 #include "kernel/base/panic.h"
 
-#define SLAB_SIZE    ((size_t)8192)
-#define ARENA_SIZE   ((size_t)2 << 20)
-#define HEAD_SLABS   2
-#define ARENA_SLABS  (ARENA_SIZE / SLAB_SIZE - HEAD_SLABS)
-#define SMALL_SLABS  (ARENA_SLABS / 4) /* of an arena with small pages */
-#define FEW_WASTED   16                /* slabs: an arena may waste as many whatever it uses */
-#define WAITING_MOST 32                /* wasteful arenas */
-#define WAITING_FEW  2
-#define DECAY        WEIR_SEC(1)
-#define CHAIN        64 /* blocks: a chain that is put together from free ones ends with the slab that reaches it */
-#define SLICE        64 /* blocks that are given back under one hold of the lock */
+#define SLAB_SIZE   ((size_t)8192)
+#define ARENA_SIZE  ((size_t)2 << 20)
+#define HEAD_SLABS  2
+#define ARENA_SLABS (ARENA_SIZE / SLAB_SIZE - HEAD_SLABS)
+#define SMALL_SLABS (ARENA_SLABS / 4) /* of an arena with small pages */
+#define FEW_WASTED  16                /* slabs: an arena may waste as many whatever it uses */
+#define WAITING_FEW 2                 /* wasteful arenas, on the virtual clock */
+#define DECAY       WEIR_SEC(1)
+#define CHAIN       64 /* blocks: a chain that is put together from free ones ends with the slab that reaches it */
+#define SLICE       64 /* blocks that are given back under one hold of the lock */
 
 struct slab {
         struct weir__link link;          /* among the partial slabs of its class, or the unused ones of its arena */
@@ -279,7 +278,7 @@ take_wasted(struct arena *arena, struct garbage *garbage)
         arena->wasted_count = 0;
 }
 
-/* Lets an arena wait, and takes the pages of the one that has waited longest. */
+/* Lets an arena wait.  Where too many do, the one that has waited longest loses the pages. */
 static void
 let_wait(struct arena *arena, struct garbage *garbage)
 {
@@ -289,7 +288,7 @@ let_wait(struct arena *arena, struct garbage *garbage)
                 arena->waits_until = weir__clock_monotonic() + DECAY;
                 atomic_store_explicit(&weir__slabs_are_wasteful, true, memory_order_relaxed);
                 weir__list_append(&all.waiting, &arena->waiting);
-                if (++all.waiting_count <= (weir__clock_is_virtual() ? WAITING_FEW : WAITING_MOST))
+                if (++all.waiting_count <= WAITING_FEW || !weir__clock_is_virtual())
                         return;
                 arena = first_waiting();
         }
