@@ -50,13 +50,9 @@ static void
 enqueue(struct weir_series *series, struct weir_task *task, bool front)
 {
         struct weir__work *newest = weir__series_queued(series);
-        bool has_front = weir__series_has_front(series);
 
         ring_insert(newest, &task->work);
-        if (front)
-                set_queue(series, newest ? newest : &task->work, true);
-        else
-                set_queue(series, &task->work, has_front);
+        set_queue(series, front && newest ? newest : &task->work, front || weir__series_has_front(series));
 }
 
 static void

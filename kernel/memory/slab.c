@@ -18,9 +18,9 @@
  * Giving back.  An arena is wasteful when more than half of its pages are those of unused slabs.  It waits for DECAY
  * (kernel/sched/tender.c), and loses these pages then; as a whole, if no slab is used.  One such arena is kept, so that a
  * program with little to do does not map it again and again.  Blocks are often freed in about the order in which they were made.
- * Then an arena is unmapped as a whole, which is cheaper.  And a load that comes and goes within that time pays for no page twice.
- * The virtual clock does not say how long memory is not used: there WAITING_FEW may wait, and the one that came first makes room
- * for the next.
+ * Then an arena is unmapped as a whole, which is cheaper.  And a load that comes and goes within that time pays for no page
+ * twice.  The virtual clock does not say how long memory is not used: there WAITING_FEW may wait, and the one that came first
+ * makes room for the next.
  *
  * Huge pages.  The first arena has small pages and a quarter of the slabs, so a small program has no page that it does not
  * need.  All further ones are huge pages where the system gives these on request: touching 2 MiB for the first time takes 0.2 ms

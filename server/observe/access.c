@@ -71,9 +71,11 @@ weir__access_new(const struct weir_http_server_config *config, struct weir__acce
         if (!config->access_log && !config->on_access)
                 return 0;
         struct weir__access *access = calloc(1, sizeof *access);
-        int failed = access ? 0 : -ENOMEM;
+        int failed = 0;
 
-        if (!failed && config->access_log)
+        if (!access)
+                return -ENOMEM;
+        if (config->access_log)
                 failed = weir__outlet_init(&access->outlets[access->count++], config->access_log, NULL, NULL);
         if (!failed && config->on_access)
                 failed = weir__outlet_init(&access->outlets[access->count++], NULL, config->on_access, config->access_context);
