@@ -183,7 +183,7 @@ sample(const char *peer, const char *name, double start, double elapsed, double 
         bench_sample(peer, name, BYTES, bytes);
 }
 
-/* A host may give a virtual machine its memory only when that is touched.  That would be charged to who comes first. */
+/* A host may give a virtual machine its memory only when that is touched.  The first process to touch it would pay for that. */
 static void
 have_memory(size_t size)
 {

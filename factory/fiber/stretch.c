@@ -1,4 +1,5 @@
-/* factory/fiber/stretch.c: stretches: onto the stack of a fiber and back, who runs there, and who is told of it.
+/* factory/fiber/stretch.c: stretches.  A worker enters the stack of a fiber here and comes back.  The file knows
+ * the fiber that runs on a thread, and tells the trace, the dump and the log of it.
  *
  * Threads: a worker, or a thread of the executor, in a callback; a fiber, on its stack, leaves it.
  * Locks:   none. */
