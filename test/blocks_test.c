@@ -15,6 +15,7 @@
 
 #include <weir/weir.h>
 
+#include "kernel/base/clock.h"
 #include "kernel/memory/memory.h"
 #include "test/slab_check.h"
 #include "test/support.h"
@@ -273,19 +274,38 @@ load_that_comes_and_goes_within_a_second_maps_nothing(void)
         end(&blocks);
 }
 
-/* More arenas than may wait: the first of them go. */
+/* A call of the kernel for memory interrupts all other CPUs, so none is made while a load ends. */
 static void
-few_arenas_wait(void)
+any_number_of_arenas_may_wait(void)
 {
         struct blocks blocks = {0};
 
         take_arenas(&blocks, 8, 60);
+        unsigned before = atomic_load(&given_back);
         give(&blocks, SIZE_MAX, true);
         slab_check();
-        CU_ASSERT_EQUAL(atomic_load(&mapped), 33 * ARENA);
+        CU_ASSERT_EQUAL(atomic_load(&mapped), 60 * ARENA);
+        CU_ASSERT_EQUAL(atomic_load(&given_back), before);
         tend_to_all();
         CU_ASSERT_EQUAL(atomic_load(&mapped), ARENA);
         end(&blocks);
+}
+
+/* Nothing tells there how long memory has not been used.  One more is the kept one. */
+static void
+two_arenas_wait_on_the_virtual_clock(void)
+{
+        struct blocks blocks = {0};
+
+        weir__clock_start(true);
+        take_arenas(&blocks, 8, 60);
+        give(&blocks, SIZE_MAX, true);
+        slab_check();
+        CU_ASSERT_EQUAL(atomic_load(&mapped), 3 * ARENA);
+        tend_to_all();
+        CU_ASSERT_EQUAL(atomic_load(&mapped), ARENA);
+        end(&blocks);
+        weir__clock_start(false);
 }
 
 /* An operation that a process repeats must not cost a mapping each time. */
@@ -717,7 +737,8 @@ main(void)
                 WEIR_TEST(blocks_of_every_class_are_aligned_to_8_bytes_and_lie_apart),
                 WEIR_TEST(all_memory_returns_whatever_the_order_but_for_one_arena),
                 WEIR_TEST(load_that_comes_and_goes_within_a_second_maps_nothing),
-                WEIR_TEST(few_arenas_wait),
+                WEIR_TEST(any_number_of_arenas_may_wait),
+                WEIR_TEST(two_arenas_wait_on_the_virtual_clock),
                 WEIR_TEST(arena_is_kept_against_going_to_and_fro),
                 WEIR_TEST(few_slabs_keep_their_pages_when_they_are_unused),
                 WEIR_TEST(memory_goes_back_when_nobody_has_used_it_for_a_second),
