@@ -36,7 +36,7 @@ struct option {
 };
 
 struct select {
-        struct weir__wait_task base; /* first; its `wait` is not used, `won` is the wait of an option */
+        struct weir__wait_task base; /* first; its `wait` is not used */
 
         /* The caller's until the select is consumed, then constant but for the waits. */
         unsigned count, room;
@@ -118,11 +118,11 @@ try_all(struct select *self, struct weir__work_list *claimed)
                         continue;
                 outcome = weir__channel_try(&self->options[i].wait, claimed);
                 if (outcome != -EAGAIN)
-                        self->base.won = &self->options[i].wait;
+                        self->options[i].wait.has_won = true;
         }
         if (outcome != -EAGAIN || self->fallback < 0)
                 return outcome;
-        self->base.won = &self->options[self->fallback].wait;
+        self->options[self->fallback].wait.has_won = true;
         return 0;
 }
 
@@ -209,9 +209,13 @@ describe(const struct weir_task *task, char *out, size_t room)
 static struct option *
 winner_of(const struct weir_task *task)
 {
+        const struct select *self = (const struct select *)task;
         bool is_decided = task->status == 0 || task->status == -EPIPE || task->status == -ENOMEM;
 
-        return is_decided ? (struct option *)((const struct select *)task)->base.won : NULL;
+        for (unsigned i = 0; is_decided && i < self->count; i++)
+                if (self->options[i].wait.has_won)
+                        return &self->options[i];
+        return NULL;
 }
 
 static struct weir__wait *
@@ -254,7 +258,6 @@ weir_select_new(weir_task_fn *done, void *context)
         if (!self)
                 return NULL;
         weir__task_init(&self->base.task, &select_ops, sizeof *self, done, context);
-        self->base.won = NULL;
         self->count = 0;
         self->fallback = -1;
         self->room = OWN_CASES;
@@ -304,7 +307,7 @@ add(struct weir_task *task, struct weir_channel *channel, unsigned queue, void *
         self->options[self->count] = (struct option){
                 .wait = {.object = weir__waitable_ref((struct weir__waitable *)channel),
                          .task = &self->base,
-                         .queue = queue,
+                         .queue = (uint8_t)queue,
                          .message = message},
                 .given = message,
         };

@@ -52,15 +52,15 @@ weir__fiber_find_cause(struct weir__fiber *fiber)
 static void
 resume(weir_task *task, void *context)
 {
-        struct weir__fiber *fiber = task->series->owner;
+        weir_task_fn *done = ((struct weir__fiber *)task->series->owner)->wanted.awaited->done;
         struct weir__timer *timer = weir__timer_of_task(task);
         bool is_tick = timer && weir__timer_is_ticking(timer, weir__timer_word(timer));
 
-        if (fiber->done) {
+        if (done) {
                 struct weir__worker *worker = weir__worker_self();
 
-                atomic_store_explicit(&worker->function, (weir__function *)fiber->done, memory_order_relaxed);
-                fiber->done(task, context);
+                atomic_store_explicit(&worker->function, (weir__function *)done, memory_order_relaxed);
+                done(task, context);
                 if (weir__fiber_has_lost_poller(worker))
                         weir__fiber_report_blocked(worker, &task->work);
         }
@@ -99,9 +99,9 @@ weir__fiber_await(struct weir__fiber *fiber, struct weir_task *task, void *at)
         int fault = task->flags & WEIR__TASK_POISONED ? task->status : weir__fiber_cause(fiber);
         if (fault)
                 return weir__fiber_refuse(fiber, task, fault);
-        fiber->done = task->done;
+        const struct weir__fiber_awaited awaited = {.task = task, .done = task->done};
         task->done = resume;
-        fiber->wanted.task = task;
+        fiber->wanted.awaited = &awaited;
         weir__fiber_leave(fiber, WEIR__FIBER_AWAIT, at);
         if (__builtin_expect(fiber->shields > 0, 0)) /* a guard is the fiber's, and not the shield's */
                 weir__guard_hand_over(fiber->shield, &fiber->inner);
@@ -285,12 +285,13 @@ begin_wait(struct weir__fiber *fiber)
 {
         struct weir_series *scope = fiber->scope;
         struct weir__wait_task *wait = &fiber->own.wait;
-        unsigned queue = fiber->wait_ops == &send_ops ? WEIR__CHANNEL_SENDERS : WEIR__CHANNEL_RECEIVERS;
+        const struct weir__fiber_wait *wanted = fiber->wanted.wait;
+        unsigned queue = wanted->ops == &send_ops ? WEIR__CHANNEL_SENDERS : WEIR__CHANNEL_RECEIVERS;
 
         weir__lock(&scope->lock);
-        weir__wait_task_init(wait, 0, fiber->wait_ops, fiber->wanted.wait.object, queue, weir__fiber_go_on, NULL);
+        weir__wait_task_init(wait, 0, wanted->ops, wanted->object, queue, weir__fiber_go_on, NULL);
         wait->task.series = scope;
-        wait->wait.message = fiber->wanted.wait.message;
+        wait->wait.message = wanted->message;
         scope->current = &wait->task;
         if (__builtin_expect(weir__series_effective_cause(scope), 0))
                 weir__wait_end_early(&wait->task);
@@ -332,10 +333,10 @@ static int
 wait_at(struct weir__fiber *fiber, weir_channel *channel, const struct weir__task_ops *ops, void **message,
         const struct weir__wait_task *waiter, void *at)
 {
-        fiber->wait_ops = ops;
+        const struct weir__fiber_wait wanted = {.ops = ops, .object = (struct weir__waitable *)channel, .message = *message};
+
         fiber->is_armed = waiter && atomic_load_explicit(&waiter->task.word, memory_order_relaxed) != WEIR__RUNNING;
-        fiber->wanted.wait.object = (struct weir__waitable *)channel;
-        fiber->wanted.wait.message = *message;
+        fiber->wanted.wait = &wanted;
         weir__fiber_leave(fiber, WEIR__FIBER_WAIT, at);
         *message = weir__wait_take_message(&fiber->own.wait.wait);
         return fiber->own.wait.task.status;

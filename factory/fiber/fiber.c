@@ -339,7 +339,7 @@ feed(struct weir_series *series)
         case WEIR__FIBER_YIELD: weir__fiber_deliver_own(fiber); break;
         case WEIR__FIBER_SLEEP: weir__fiber_start_sleep(fiber); break;
         case WEIR__FIBER_WAIT: weir__fiber_start_wait(fiber); break;
-        case WEIR__FIBER_AWAIT: weir__fiber_start(fiber, fiber->wanted.task); break;
+        case WEIR__FIBER_AWAIT: weir__fiber_start(fiber, fiber->wanted.awaited->task); break;
         case WEIR__FIBER_JOIN: weir__group_join(fiber); break;
         case WEIR__FIBER_END: end(fiber); break;
         case WEIR__FIBER_MOVE: break; /* within the stretch */

@@ -47,6 +47,19 @@ enum weir__fiber_flag {
         WEIR__FIBER_OVER = 2,   /* its series has ended: the last of the two completes the task */
 };
 
+/* The task that a fiber awaits. */
+struct weir__fiber_awaited {
+        struct weir_task *task;
+        weir_task_fn *done; /* the program's */
+};
+
+/* Its wait at a channel. */
+struct weir__fiber_wait {
+        const struct weir__task_ops *ops;
+        struct weir__waitable *object;
+        void *message;
+};
+
 struct weir__fiber {
         struct weir_task task; /* first */
 
@@ -60,16 +73,9 @@ struct weir__fiber {
 
         /* Its own; the worker's while it waits.  Nothing is here before its first wait. */
         union {
-                weir_task_fn *done;                    /* of the task that it awaits */
-                const struct weir__task_ops *wait_ops; /* of its wait at a channel */
-        };
-        union {
-                struct weir_task *task;
+                const struct weir__fiber_awaited *awaited; /* on its stack, as the next one */
+                const struct weir__fiber_wait *wait;
                 weir_nsec duration;
-                struct {
-                        struct weir__waitable *object;
-                        void *message;
-                } wait;
                 struct weir_group *group;
                 struct weir_task *refused; /* `has_refused`: it was not started, and is borrowed until the next await */
         } wanted;

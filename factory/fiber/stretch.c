@@ -36,8 +36,8 @@ kind_of_awaited(const struct weir__fiber *fiber)
 
         if (!atomic_load_explicit(&fiber->at, memory_order_relaxed))
                 return NULL;
-        return fiber->wish == WEIR__FIBER_WAIT    ? fiber->wait_ops->work.kind
-               : fiber->wish == WEIR__FIBER_AWAIT ? fiber->wanted.task->work.ops->kind
+        return fiber->wish == WEIR__FIBER_WAIT    ? fiber->wanted.wait->ops->work.kind
+               : fiber->wish == WEIR__FIBER_AWAIT ? fiber->wanted.awaited->task->work.ops->kind
                                                   : kinds[fiber->wish];
 }
 

@@ -21,8 +21,7 @@ weir__wait_task_init(struct weir__wait_task *self, size_t size, const struct wei
                      unsigned queue, weir_task_fn *done, void *context)
 {
         weir__task_init(&self->task, ops, size, done, context);
-        self->wait = (struct weir__wait){.object = object, .task = self, .queue = queue};
-        self->won = NULL;
+        self->wait = (struct weir__wait){.object = object, .task = self, .queue = (uint8_t)queue};
 }
 
 struct weir__wait_task *
@@ -129,7 +128,7 @@ weir__wait_claim_oldest(struct weir__list *queue, struct weir__work_list *claime
         else
                 is_claimed = claim_armed(wait->task, claimed);
         if (is_claimed)
-                wait->task->won = wait;
+                wait->has_won = true;
         weir__wait_unlink(wait);
         return is_claimed ? wait : NULL;
 }
@@ -270,7 +269,6 @@ weir__wait_arm(struct weir__wait_task *self, struct weir__waitable *object, void
         if (weir__phase_is_stopping())
                 return;
         self->task.status = 0;
-        self->won = NULL;
         self->wait.object = object;
         self->wait.message = message;
         atomic_store_explicit(&self->task.word, WEIR__NEW, memory_order_relaxed);

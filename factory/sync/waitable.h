@@ -61,17 +61,19 @@ struct weir__wait {
         /* Constant. */
         struct weir__waitable *object; /* with a reference of the task; NULL: there is none, and the task is poisoned */
         struct weir__wait_task *task;
-        unsigned queue; /* which of the object's */
+        uint8_t queue; /* which of the object's */
 
         _Atomic bool is_linked; /* written under the object's lock */
-        struct weir__link link; /* guarded by the object's lock */
 
-        /* What is wanted or given.  It belongs to the task until the wait is linked.  Then the object's lock guards it.  After
-         * the claim it belongs to the claimer, then to the worker. */
-        union {
+        /* These belong to the task until the wait is linked.  Then the object's lock guards them.  After the claim they belong
+         * to the claimer, then to the worker. */
+        bool has_won; /* a select ends by this wait; nobody else reads that */
+        union {       /* what is wanted or given */
                 void *message;
                 uint64_t amount;
         };
+
+        struct weir__link link; /* guarded by the object's lock */
 };
 
 /* Where a dump stands in a queue.  Others change the queue between its looks.  Guarded by the object's lock. */
@@ -111,7 +113,6 @@ struct weir__waitable {
 struct weir__wait_task {
         struct weir_task task;  /* first */
         struct weir__wait wait; /* unused by a select, which has others: factory/channel/select.c */
-        struct weir__wait *won; /* the wait that was fulfilled; NULL: none, or at once */
 };
 
 /* -- objects -- */

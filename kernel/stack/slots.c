@@ -61,15 +61,17 @@ head_size(unsigned count)
         return round_up(sizeof(struct weir__arena) + count * sizeof(struct weir__stack));
 }
 
-/* How many slots fit into so many bytes. */
+/* How many slots an arena of so many bytes has.  One in 64 is given up where the head is a page smaller then. */
 static unsigned
 fitting(size_t size, size_t slot)
 {
-        unsigned count = (unsigned)(size / slot);
+        unsigned count = (unsigned)(size / slot), fewer;
 
         while (count && head_size(count) + count * slot > size)
                 count--;
-        return count;
+        for (fewer = count; fewer > count - count / 64 && head_size(fewer) == head_size(count);)
+                fewer--;
+        return head_size(fewer) < head_size(count) ? fewer : count;
 }
 
 /* -- the index: tables for the upper and the lower half of the bits above those inside an arena -- */

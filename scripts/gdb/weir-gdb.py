@@ -107,7 +107,7 @@ class Fiber:
 
     def task(self):
         """What the task that it awaits is."""
-        task = self.value["wanted"]["task"]
+        task = self.value["wanted"]["awaited"]["task"]
         ops = task["work"]["ops"].cast(find_type("weir__task_ops").pointer())
         what = text_at(ops["work"]["kind"]) or "a task"
         if number(ops["name_at"]):
@@ -125,7 +125,7 @@ class Fiber:
         if wish == SLEEP:
             what += " for %g s" % (int(wanted["duration"]) / 1e9)
         elif wish == WAIT:
-            what += " %s at 0x%x" % (text_at(self.value["wait_ops"]["work"]["kind"]), number(wanted["wait"]["object"]))
+            what += " %s at 0x%x" % (text_at(wanted["wait"]["ops"]["work"]["kind"]), number(wanted["wait"]["object"]))
         elif wish == AWAIT:
             what += " " + self.task()
         elif wish == JOIN:
