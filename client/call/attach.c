@@ -401,8 +401,10 @@ static const struct weir__work_ops granted_ops = {.run = run_granted};
 static int
 prepare(struct weir_http_call *self)
 {
-        self->origin = weir__target_origin(&self->target, &self->draft, self->upgrade);
-        if (!self->origin)
+        struct weir__origin *origin = weir__target_origin(&self->target, &self->draft, self->upgrade);
+
+        atomic_store_explicit(&self->origin, origin, memory_order_release);
+        if (!origin)
                 return -ENOMEM;
         int failed = weir__draft_authorize(&self->draft);
         return failed ? failed

@@ -94,7 +94,7 @@ weir__call_start_task(struct weir__call_task *task)
 
         weir__lock(&self->lock);
         place(self);
-        task->io.task.poller = self->poller;
+        weir__task_set_poller(&task->io.task, self->poller);
         weir__unlock(&self->lock);
         atomic_store_explicit(&self->is_begun, true, memory_order_relaxed);
         weir__io_start(&task->io.task);

@@ -43,8 +43,9 @@ set_method(struct weir__draft *draft, const char *method, const char *call)
                 return weir__log_refusal("%s: the method CONNECT is for proxies: expected another one", call);
         const char *known = known_method(method, &draft->is_idempotent);
         draft->own_method = known ? NULL : strdup(method);
-        draft->method = known ? known : draft->own_method;
-        return draft->method ? 0 : -ENOMEM;
+        const char *kept = known ? known : draft->own_method;
+        atomic_store_explicit(&draft->method, kept, memory_order_release);
+        return kept ? 0 : -ENOMEM;
 }
 
 static int
@@ -92,11 +93,12 @@ weir__draft_copy(struct weir__draft *draft, const struct weir__draft *from)
         draft->client = weir_client_ref(from->client);
         draft->url = weir_url_parse(weir_url_text(from->url), NULL);
         draft->own_method = from->own_method ? strdup(from->own_method) : NULL;
-        draft->method = from->own_method ? draft->own_method : from->method;
+        const char *kept = from->own_method ? draft->own_method : from->method;
+        atomic_store_explicit(&draft->method, kept, memory_order_release);
         draft->is_idempotent = from->is_idempotent;
         draft->asks_coding = from->asks_coding;
         draft->fields.data = from->fields.size ? malloc(from->fields.size) : NULL;
-        if (!draft->url || !draft->method || (from->fields.size && !draft->fields.data))
+        if (!draft->url || !kept || (from->fields.size && !draft->fields.data))
                 return -ENOMEM;
         if (from->fields.size)
                 memcpy(draft->fields.data, from->fields.data, from->fields.size);

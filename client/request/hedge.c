@@ -66,7 +66,7 @@ make_second(const struct weir__request *first, struct weir__target *target)
         second->target = *target;
         target->upstream = NULL;
         second->is_second = second->seeker.is_fixed = true;
-        second->io.task.poller = first->io.task.poller;
+        weir__task_set_poller(&second->io.task, first->io.task.poller);
         second->redirects = first->redirects;
         second->max_body = first->max_body;
         second->fails_on_error = first->fails_on_error;

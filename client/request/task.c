@@ -134,8 +134,10 @@ weir__request_seek(struct weir__request *request)
 static int
 begin(struct weir__request *request)
 {
-        request->origin = weir__target_origin(&request->target, &request->draft, false);
-        if (!request->origin)
+        struct weir__origin *origin = weir__target_origin(&request->target, &request->draft, false);
+
+        atomic_store_explicit(&request->origin, origin, memory_order_release);
+        if (!origin)
                 return -ENOMEM;
         request->call.late_at = request->limit == WEIR_FOREVER ? WEIR_FOREVER
                                                                : weir__clock_after(weir__clock_now(), request->limit);
@@ -346,7 +348,7 @@ start(struct weir_task *task)
         request->call.ops = &weir__request_call_ops;
         if (!request->is_second) {
                 request->seeker.failure = weir__target_choose(&request->target, &request->draft);
-                task->poller = (uint8_t)weir__worker_home_poller();
+                weir__task_set_poller(task, weir__worker_home_poller());
         }
         weir__io_start(task);
 }

@@ -323,7 +323,7 @@ begin_to_wait(struct weir_task *task)
         }
         struct weir__poller *poller = weir__poller_at(task->poller);
         bool wake = false;
-        task->poller = (uint8_t)poller->index;
+        weir__task_set_poller(task, poller->index);
         weir__lock(&poller->lock);
         bool waits = swap(task, WEIR__NEW, WEIR__PENDING);
         if (waits && !poller->deadlines.is_closing)

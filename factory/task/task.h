@@ -257,6 +257,13 @@ bool weir__task_write_title(const struct weir__constants *constants, const struc
 /* The same for one that is there, with any name that messages have for it. */
 bool weir__task_write_title_of_live(const struct weir_task *task, char out[WEIR__TASK_TITLE]);
 
+/* Its owner's, before other threads may see it.  A plain store to what is _Atomic would be an exchange. */
+static inline void
+weir__task_set_poller(struct weir_task *task, unsigned poller)
+{
+        atomic_store_explicit(&task->poller, (uint8_t)poller, memory_order_relaxed);
+}
+
 /* Whether nobody has consumed the task.  A task that is no longer its maker's was consumed: the flag stays, also in memory that
  * was freed. */
 static inline bool

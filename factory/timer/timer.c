@@ -98,7 +98,7 @@ weir__timer_rebind(struct weir__timer *timer)
 
         weir__lock(&former->lock);
         weir__timer_give_up_id(timer, former);
-        timer->task.poller = (uint8_t)weir__poller_at(timer->task.poller)->index;
+        weir__task_set_poller(&timer->task, weir__poller_at(timer->task.poller)->index);
         weir__unlock(&former->lock);
         if (shard)
                 weir__names_unlock(shard);

@@ -376,7 +376,7 @@ start(struct weir_task *task)
                 find_home(fd);
                 weir__unlock(&fd->lock);
         }
-        task->poller = atomic_load_explicit(&fd->poller, memory_order_relaxed);
+        weir__task_set_poller(task, atomic_load_explicit(&fd->poller, memory_order_relaxed));
         weir__io_start(task);
 }
 

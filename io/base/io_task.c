@@ -135,7 +135,7 @@ void
 weir__io_try_again(struct weir__io_task *io, unsigned poller)
 {
         io->task.is_linked = io->task.is_tried = false;
-        io->task.poller = (uint8_t)poller;
+        weir__task_set_poller(&io->task, poller);
         weir__deliver(weir__poller_at(poller), &io->task.work);
 }
 

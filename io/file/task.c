@@ -80,7 +80,7 @@ start_in_ring(struct weir__file_task *task)
 
         if (!worker || !worker->poller)
                 return false;
-        task->task.poller = (uint8_t)worker->poller->index;
+        weir__task_set_poller(&task->task, worker->poller->index);
         bool owns = weir__pin() || weir__pin_in_doubt(), is_added = false;
         if (owns && worker->poller->batch) {
                 task->by_ring = true;

@@ -27,7 +27,7 @@ struct weir__ready {
         /* Sharing.  Owner only. */
         weir_nsec behind_since; /* when the last batch ended, if it left work behind; else 0 */
         weir_nsec share_after;  /* when it is worth looking again for work to give away */
-        unsigned neighbour;     /* whose overdue deadlines are looked for next */
+        unsigned neighbour;     /* how far behind this one is the last whose overdue deadlines were looked for */
 
         /* The wish, of the watchdog or of the owner, that it gives some of its work items to others.  Relaxed. */
         _Atomic bool is_share_wanted;

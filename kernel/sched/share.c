@@ -187,20 +187,30 @@ take_overdue(struct weir__poller *other, struct weir__poller *poller, weir_nsec 
         return found;
 }
 
+/* The one behind the last that was returned, of `count` pollers.  No division: each sleep comes here twice. */
+static struct weir__poller *
+next_neighbour(struct weir__poller *poller, unsigned count)
+{
+        unsigned step = poller->ready.neighbour + 1 < count ? poller->ready.neighbour + 1 : 1, at = poller->index + step;
+
+        poller->ready.neighbour = step;
+        return weir__pollers.at[at < count ? at : at - count];
+}
+
 bool
 weir__share_overdue(struct weir__poller *poller, weir_nsec now)
 {
         unsigned count = weir__pollers_count(), found = 0;
 
         for (unsigned i = 0; i < NEIGHBOURS && i + 1 < count; i++) {
-                unsigned step = 1 + poller->ready.neighbour++ % (count - 1);
-                struct weir__poller *other = weir__pollers.at[(poller->index + step) % count];
+                struct weir__poller *other = next_neighbour(poller, count);
 
                 if (is_overdue(other, now))
                         found += take_overdue(other, poller, now);
         }
+        if (!found)
+                return false;
         atomic_fetch_add_explicit(&weir__worker_counts.shared, found, memory_order_relaxed);
-        if (found)
-                weir__trace_mark("takes timers of a busy neighbour", "timers", found);
-        return found > 0;
+        weir__trace_mark("takes timers of a busy neighbour", "timers", found);
+        return true;
 }

@@ -315,7 +315,7 @@ start(struct weir_task *task)
 {
         const struct weir__connect *connect = (const struct weir__connect *)task;
 
-        task->poller = connect->is_over ? connect->stream->transport.poller : (uint8_t)weir__worker_home_poller();
+        weir__task_set_poller(task, connect->is_over ? connect->stream->transport.poller : weir__worker_home_poller());
         weir__io_start(task);
 }
 

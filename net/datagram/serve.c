@@ -291,7 +291,7 @@ begin(struct branch *branch, struct weir__datagram *datagram)
         weir__datagrams_append(&request->base.datagrams, datagram);
         weir__task_init(task, &weir__udp_request_ops, sizeof *request, branch->server->handler, branch->server->context);
         task->flags |= WEIR__TASK_CONSUMED;
-        task->poller = branch->udp->poller;
+        weir__task_set_poller(task, branch->udp->poller);
         weir__list_append(&branch->requests, &request->link);
         branch->in_flight++;
         atomic_store_explicit(&task->word, WEIR__READY, memory_order_release);

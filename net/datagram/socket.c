@@ -329,7 +329,7 @@ weir__udp_start(struct weir_task *task)
         if (udp->poller >= weir__pollers_count()) /* it was made before the start, or in an earlier runtime */
                 udp->poller = (uint8_t)weir__worker_home_poller();
         udp->is_used = true;
-        task->poller = udp->poller;
+        weir__task_set_poller(task, udp->poller);
         weir__unlock(&udp->lock);
         weir__io_start(task);
 }

@@ -94,7 +94,7 @@ start(struct weir_task *task)
 {
         struct weir_endpoint *endpoint = ((struct weir__ask *)task)->request.endpoint;
 
-        task->poller = (uint8_t)weir__endpoint_poller(endpoint);
+        weir__task_set_poller(task, weir__endpoint_poller(endpoint));
         if (pin(weir__poller_at(task->poller))) {
                 endpoint->begun = NULL; /* direct requests that begin later go out later */
                 weir__unpin();

@@ -258,7 +258,7 @@ weir__message_deliver(struct weir_session *session, const char *data, size_t siz
         message->spare = (uint16_t)spare;
         weir__task_init(&message->task, &message_ops, whole, session->handler, session->handler_context);
         message->task.flags |= WEIR__TASK_CONSUMED;
-        message->task.poller = session->poller;
+        weir__task_set_poller(&message->task, session->poller);
         memcpy(message->data, data, size);
         message->data[body.at + body.size] = '\0';
         weir__list_append(&session->replies, &message->link);

@@ -80,9 +80,9 @@ static void
 start(struct weir_task *task)
 {
         unsigned poller = ((struct send *)task)->session->poller;
+        bool is_there = poller < weir__pollers_count(); /* else it is over, in another runtime */
 
-        task->poller = (uint8_t)(poller < weir__pollers_count() ? poller
-                                                                : weir__worker_home_poller()); /* over, in another runtime */
+        weir__task_set_poller(task, is_there ? poller : weir__worker_home_poller());
         weir__io_start(task);
 }
 

@@ -67,7 +67,7 @@ settle(struct weir__io_task *io, int verdict)
 static void
 start(struct weir_task *task)
 {
-        task->poller = (uint8_t)weir__worker_home_poller();
+        weir__task_set_poller(task, weir__worker_home_poller());
         weir__io_start(task);
 }
 

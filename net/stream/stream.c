@@ -389,7 +389,7 @@ weir__stream_start_task(struct weir_task *task, struct weir_stream *stream)
                 place(stream);
                 weir__unlock(&stream->lock);
         }
-        task->poller = poller_of(stream);
+        weir__task_set_poller(task, poller_of(stream));
         weir__io_start(task);
 }
 

@@ -84,7 +84,7 @@ start(struct weir_task *task)
         struct weir__transfer *transfer = (struct weir__transfer *)task;
 
         if (weir__exchange_is_detached(transfer->exchange)) /* its poller may be of an earlier runtime */
-                task->poller = (uint8_t)weir__worker_home_poller();
+                weir__task_set_poller(task, weir__worker_home_poller());
         if (transfer->kind == WEIR__TRANSFER_WRITE)
                 transfer->size_at_start = transfer->size;
         atomic_fetch_add_explicit(&transfer->exchange->unsent, transfer->size_at_start, memory_order_relaxed);
@@ -155,7 +155,7 @@ weir__transfer_new(enum weir__transfer_kind kind, weir_task *exchange, weir_task
         *transfer = (struct weir__transfer){.exchange = known, .kind = kind};
         weir__task_init(&transfer->io.task, &transfer_ops[kind].task, sizeof *transfer, done, context);
         if (known) {
-                transfer->io.task.poller = known->task.poller;
+                weir__task_set_poller(&transfer->io.task, known->task.poller);
                 weir__exchange_ref(known);
         } else {
                 weir__task_poison(&transfer->io.task, -EDOM);
