@@ -91,7 +91,7 @@ weir__access_free(struct weir__access *access)
 {
         if (!access)
                 return;
-        for (unsigned i = 0; i < access->count; i++)
+        for (unsigned i = 0; i < access->count && i < OUTLETS; i++) /* gcc warns without the bound, across files */
                 weir__outlet_done(&access->outlets[i]);
         free(access);
 }
