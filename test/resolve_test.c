@@ -175,7 +175,7 @@ silence_is_no_failure_of_the_name(void)
 {
         begin_with(WEIR_MSEC(20), 2, true);
         FAILED("silent.test", -EAGAIN, "no answer for \"silent.test\" from %s");
-        CU_ASSERT_EQUAL(atomic_load(&dns.queries), 4); /* two tries for each family */
+        WEIR_TEST_EVENTUALLY(atomic_load(&dns.queries) == 4); /* two tries for each family; the server may count the last later */
         end();
 }
 
