@@ -229,7 +229,7 @@ static void
 begin(weir_task *promise, void *own)
 {
         (void)own;
-        weir_promise_end(promise, 0);
+        weir_promise_finish(promise, 0, NULL, NULL);
 }
 
 static void

@@ -67,8 +67,7 @@ finish(struct weir__durable_op *op)
         if (!status && op->kind == WEIR__DURABLE_GET)
                 status = op->row_count ? 0 : -ENOENT;
         atomic_store_explicit(&op->is_over, true, memory_order_release);
-        weir_promise_end(promise, status);
-        weir_promise_unref(promise);
+        weir_promise_finish(promise, status, NULL, NULL);
 }
 
 /* The time of the engine is known now, so the first due time of the schedule is, too. */
@@ -108,11 +107,11 @@ begin(weir_task *promise, void *own)
         int fault = op->fault ? op->fault : is_closed(op->store) ? -EPIPE : 0;
 
         if (fault) {
-                weir_promise_end(promise, fault);
+                weir_promise_finish(promise, fault, NULL, NULL);
                 return;
         }
         weir_durable *store = op->store;
-        op->promise = weir_promise_ref(promise);
+        op->promise = promise;
         op->ended = op->kind == WEIR__DURABLE_GET && *op->cron ? set_schedule : finish;
         weir__durable_submit(store, op);
         weir_waitgroup_done(store->group);

@@ -27,6 +27,7 @@ on_begin(weir_task *promise, void *its)
                 self->answer = weir_promise_hold(promise);
         if (self->in_begin == END || self->in_begin == HOLD_AND_END)
                 self->answer = weir_promise_end(promise, -EPROTO);
+        weir_promise_unref(promise); /* the test has a reference of its own */
 }
 
 static void

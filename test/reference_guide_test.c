@@ -539,8 +539,8 @@ begin_errand(weir_task *promise, void *own)
         struct errand *errand = own;
 
         errand->result = 2 * errand->wanted;
-        if (weir_promise_hold(promise) == 0) /* nothing takes the result back any more */
-                weir_promise_end(promise, weir_promise_cancelled(promise));
+        weir_promise_hold(promise); /* nothing takes the result back any more */
+        weir_promise_finish(promise, weir_promise_cancelled(promise), NULL, NULL);
 }
 
 static const struct weir_promise_kind errands = {sizeof errands, begin_errand, NULL, NULL, free};

@@ -85,7 +85,7 @@ weir__mariadb_end_query(struct weir__sql_query *base)
 {
         struct weir__mariadb_outcome *outcome = &weir__mariadb_of(base)->outcome;
 
-        weir_promise_end_with(base->task, outcome->status, outcome, NULL);
+        weir_promise_finish(base->task, outcome->status, outcome, NULL);
 }
 
 /* -- parameters and settings -- */

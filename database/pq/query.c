@@ -106,7 +106,7 @@ weir__pq_end_query(struct weir__sql_query *base)
 {
         struct weir__pq_outcome *outcome = &weir__pq_of(base)->outcome;
 
-        weir_promise_end_with(base->task, outcome->status, outcome, NULL);
+        weir_promise_finish(base->task, outcome->status, outcome, NULL);
 }
 
 /* -- parameters -- */

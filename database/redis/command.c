@@ -24,11 +24,9 @@
 #define WORD_MOST  40 /* bytes of an argument in a dump */
 #define REDIRECTS  5
 
-static void series_over(weir_series *series, void *context);
 static void send_again(weir_task *pause, void *context);
 static void answered(weir_task *ask, void *context);
 static weir_task *ask_new(struct weir__redis_command *command, weir_task_fn *done);
-static bool is_shared(const struct weir__redis_command *command);
 static int send_to_node(struct weir__redis_command *command);
 
 /* -- the end -- */
@@ -335,9 +333,9 @@ read_reply(struct weir__redis_command *command, const char *data, size_t size)
         return status;
 }
 
-/* Returns whether the command is over. */
+/* Returns whether the command is over, and sets its status then. */
 static bool
-take_reply(struct weir__redis_command *command, const char *data, size_t size)
+take_reply(struct weir__redis_command *command, const char *data, size_t size, int *ret_status)
 {
         int status = read_reply(command, data, size);
 
@@ -360,7 +358,7 @@ take_reply(struct weir__redis_command *command, const char *data, size_t size)
                 command->session->is_used = true;
         if (__builtin_expect(command->link != NULL, 0))
                 give_up_link(command); /* before the program goes on, which may want one */
-        end(command, status);
+        *ret_status = status;
         return true;
 }
 
@@ -371,9 +369,11 @@ is_unsent_on_link(const struct weir__redis_command *command, enum weir_ask_stage
         return command->link && !command->session && stage <= WEIR_ASK_SENDING;
 }
 
+/* The same. */
 static bool
-take_failure(struct weir__redis_command *command, enum weir_ask_stage stage, int status)
+take_failure(struct weir__redis_command *command, enum weir_ask_stage stage, int *ret_status)
 {
+        int status = *ret_status;
         struct weir__redis_node *node = atomic_load_explicit(&command->node, memory_order_relaxed);
 
         atomic_store_explicit(&node->is_flowing, false, memory_order_relaxed);
@@ -386,8 +386,15 @@ take_failure(struct weir__redis_command *command, enum weir_ask_stage stage, int
         if (may_pass(status) && may_repeat(command, stage) && try_again(command))
                 return false;
         note_failure(command, stage, status);
-        end(command, status);
+        *ret_status = status;
         return true;
+}
+
+/* Whether its connection has commands of others. */
+static bool
+is_shared(const struct weir__redis_command *command)
+{
+        return !(command->traits & WEIR__REDIS_WAITS) && !command->session && !command->link;
 }
 
 /* The end of the series does the rest. */
@@ -400,33 +407,26 @@ answered(weir_task *ask, void *context)
         size_t size;
         const char *data = weir_ask_reply(ask, &size);
 
-        if (status) {
-                take_failure(command, weir_ask_stage(ask), status);
-                return;
-        }
-        if (is_shared(command))
+        if (!status && is_shared(command))
                 atomic_store_explicit(&node->is_flowing, true, memory_order_relaxed);
-        take_reply(command, data, size);
+        if (status ? take_failure(command, weir_ask_stage(ask), &status) : take_reply(command, data, size, &status))
+                end(command, status);
 }
 
 static void
 answered_directly(struct weir_direct_ask *ask, int status, const void *reply, size_t size)
 {
         struct weir__redis_command *command = (void *)((char *)ask - offsetof(struct weir__redis_command, direct));
-        bool is_over = status ? take_failure(command, weir_direct_stage(ask), status) : take_reply(command, reply, size);
-
-        if (is_over)
+        if (!(status ? take_failure(command, weir_direct_stage(ask), &status) : take_reply(command, reply, size, &status)))
+                return;
+        if (__builtin_expect(status || command->session || command->link, 0)) {
+                end(command, status);
                 finish(command);
+        } else
+                weir_promise_finish(command->promise, 0, command, NULL);
 }
 
 /* -- sending -- */
-
-/* Whether its connection has commands of others. */
-static bool
-is_shared(const struct weir__redis_command *command)
-{
-        return !(command->traits & WEIR__REDIS_WAITS) && !command->session && !command->link;
-}
 
 static weir_endpoint *
 endpoint_of(const struct weir__redis_command *command)
@@ -527,7 +527,7 @@ begin(weir_task *promise, void *own)
 {
         struct weir__redis_command *command = own;
 
-        command->promise = weir_promise_ref(promise);
+        command->promise = promise;
         int failed = command->fault;
         if (!failed)
                 failed = command->session ? weir__redis_session_begin(command) : send_anywhere(command);

@@ -15,7 +15,7 @@ begin(weir_task *task, void *own)
 {
         struct weir__sql_query *query = own;
 
-        query->task = weir_promise_ref(task);
+        query->task = task; /* with the reference of the work */
         if (!query->fault) {
                 query->kind->begin_query(query);
                 return;
@@ -128,9 +128,6 @@ weir__sql_query_set_limit(struct weir__sql_query *query, weir_nsec limit)
 void
 weir__sql_query_end(struct weir__sql_query *query)
 {
-        weir_task *task = query->task;
-
         query->kind->close_channels(query);
         query->kind->end_query(query);
-        weir_promise_unref(task);
 }

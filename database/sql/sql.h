@@ -74,7 +74,7 @@ struct weir__sql_kind {
         void (*begin_query)(struct weir__sql_query *query);
         void (*cancel_query)(struct weir__sql_query *query, int status);
         void (*close_channels)(struct weir__sql_query *query);
-        void (*end_query)(struct weir__sql_query *query); /* ends the promise */
+        void (*end_query)(struct weir__sql_query *query); /* finishes the promise */
         void (*free_query)(struct weir__sql_query *query);
 
         /* A query has that outcome.  Returns the problem that it has then.  Under the pool's lock, or before the start. */
@@ -144,7 +144,7 @@ int weir__sql_query_refuse(const weir_task *task, const struct weir__sql_kind *k
 /* 0; -EINVAL: there is no query, it was started, or that is no limit. */
 int weir__sql_query_set_limit(struct weir__sql_query *query, weir_nsec limit);
 
-/* Ends the task of a query, which is OVER, and drops the reference that its begin took.  No lock is held. */
+/* Ends the task of a query, which is OVER, and drops the reference that its begin got.  No lock is held. */
 void weir__sql_query_end(struct weir__sql_query *query);
 
 /* -- pools -- */

@@ -105,9 +105,10 @@ weir__sqlite_end(struct weir__sqlite_request *request, int status)
         bool decides = request->is_held || weir_promise_hold(promise) == 0;
         if (decides)
                 count_end(request, status, rows); /* before the callback may look */
-        if (!decides || weir_promise_end_with(promise, status, result, weir__sqlite_result_free) < 0)
+        else
+                weir_promise_unref(promise);
+        if (!decides || weir_promise_finish(promise, status, result, weir__sqlite_result_free) < 0)
                 weir__sqlite_result_free(result);
-        weir_promise_unref(promise);
 }
 
 int
@@ -194,7 +195,7 @@ on_begin(weir_task *promise, void *own)
 
         if (!fault) {
                 request->since = weir__sqlite_now();
-                request->promise = weir_promise_ref(promise);
+                request->promise = promise;
                 fault = start_timer(request, promise);
                 if (!fault)
                         fault = weir__sqlite_submit(request);
@@ -202,9 +203,8 @@ on_begin(weir_task *promise, void *own)
                         return;
                 stop_timer(request);
                 request->promise = NULL;
-                weir_promise_unref(promise);
         }
-        weir_promise_end(promise, fault);
+        weir_promise_finish(promise, fault, NULL, NULL);
 }
 
 /* -- its making -- */

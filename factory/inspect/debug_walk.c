@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "factory/channel/promise.h"
 #include "factory/flow/go.h"
 #include "factory/sync/waitable.h"
 #include "kernel/worker/worker_pool.h"
@@ -158,13 +159,34 @@ show_object(struct weir__debug_walk *walk, struct weir__waitable *object)
 }
 
 static void
+show_promise(struct weir__debug_walk *walk, const struct weir__promise_view *view)
+{
+        struct weir__debug_line line;
+
+        weir__debug_line_begin(&line, WEIR__DEBUG_WAITS, 0, "promise");
+        weir__debug_line_add(&line, "%p, 1 waits", view->promise);
+        memcpy(line.also, view->text, sizeof view->text);
+        weir__debug_show(walk, &line);
+        if (!view->is_lone)
+                return;
+        weir__debug_line_begin(&line, WEIR__DEBUG_WAITS, 1, "promise");
+        line.record.state = "pending";
+        weir__debug_show(walk, &line);
+}
+
+static void
 walk_waits(struct weir__debug_walk *walk)
 {
         struct weir__waitable *object = NULL;
+        struct weir__promise_walk promises = {0};
+        struct weir__promise_view view;
 
         while (!walk->is_stopped && (object = weir__waitable_next(object)))
                 show_object(walk, object);
         weir__waitable_unref(object);
+        while (!walk->is_stopped && weir__promise_walk_on(&promises, &view))
+                show_promise(walk, &view);
+        weir__promise_walk_end(&promises);
 }
 
 /* -- functions -- */

@@ -91,14 +91,20 @@ weir__wait_unlink(struct weir__wait *wait)
         atomic_store_explicit(&wait->is_linked, false, memory_order_release); /* its worker looks without the lock */
 }
 
-/* PENDING -> READY.  Returns false when somebody else has done that.  seq_cst: see weir__wait_describe. */
-static bool
-claim(struct weir__wait_task *self)
+/* seq_cst: see weir__wait_describe. */
+static inline bool
+claim(struct weir_task *task)
 {
         uint32_t expected = WEIR__PENDING;
 
-        return atomic_compare_exchange_strong_explicit(&self->task.word, &expected, WEIR__READY, memory_order_seq_cst,
+        return atomic_compare_exchange_strong_explicit(&task->word, &expected, WEIR__READY, memory_order_seq_cst,
                                                        memory_order_relaxed);
+}
+
+bool
+weir__wait_claim(struct weir_task *task)
+{
+        return claim(task);
 }
 
 /* The same for one that may be armed: NEW -> READY.  Whoever parks it finds that, and delivers it. */
@@ -110,7 +116,7 @@ claim_armed(struct weir__wait_task *self, struct weir__work_list *claimed)
         if (atomic_compare_exchange_strong_explicit(&self->task.word, &expected, WEIR__READY, memory_order_acq_rel,
                                                     memory_order_relaxed))
                 return true;
-        if (!claim(self)) /* else it was parked just now */
+        if (!claim(&self->task)) /* else it was parked just now */
                 return false;
         weir__work_append(claimed, &self->task.work);
         return true;
@@ -121,7 +127,7 @@ struct weir__wait *
 weir__wait_claim_oldest(struct weir__list *queue, struct weir__work_list *claimed)
 {
         struct weir__wait *wait = weir__wait_oldest(queue);
-        bool is_claimed = claim(wait->task);
+        bool is_claimed = claim(&wait->task->task);
 
         if (is_claimed)
                 weir__work_append(claimed, &wait->task->task.work);
@@ -199,9 +205,8 @@ become_cancelled(struct weir_task *task)
         atomic_store_explicit(&task->word, WEIR__READY, memory_order_release);
 }
 
-/* Changes NEW to that state.  Returns false when a cancel came first: the task is READY, with the cause as its status. */
-static bool
-leave_new(struct weir_task *task, uint32_t state)
+bool
+weir__wait_leave_new(struct weir_task *task, uint32_t state)
 {
         uint32_t expected = WEIR__NEW;
 
@@ -220,7 +225,7 @@ weir__wait_decide(struct weir__wait_task *self, int outcome)
         }
         if (outcome == -EAGAIN && !weir__phase_is_stopping())
                 return true;
-        if (leave_new(&self->task, WEIR__READY))
+        if (weir__wait_leave_new(&self->task, WEIR__READY))
                 self->task.status = outcome == -EAGAIN ? -ESHUTDOWN : outcome;
         return false;
 }
@@ -228,7 +233,7 @@ weir__wait_decide(struct weir__wait_task *self, int outcome)
 bool
 weir__wait_pend(struct weir__wait_task *self)
 {
-        return leave_new(&self->task, WEIR__PENDING);
+        return weir__wait_leave_new(&self->task, WEIR__PENDING);
 }
 
 bool
@@ -306,7 +311,7 @@ weir__wait_end_early(struct weir_task *task)
 
         if (atomic_compare_exchange_strong_explicit(&task->word, &expected, WEIR__NEW | WEIR__CANCELLED, memory_order_acq_rel,
                                                     memory_order_relaxed) ||
-            !claim((struct weir__wait_task *)task))
+            !claim(task))
                 return NULL;
         task->status = weir__series_effective_cause(task->series);
         return task;

@@ -73,39 +73,15 @@ enlist(struct weir__waitable *object)
         weir__unlock(&part->lock);
 }
 
-/* Under the part's lock. */
-static inline void
-leave_part(const struct weir__hidden_link *link)
-{
-        shown(link->newer)->older = link->older;
-        shown(link->older)->newer = link->newer;
-}
-
 static void
 delist(struct weir__waitable *object)
 {
         struct part *part = &registry[object->part];
 
         weir__lock(&part->lock);
-        leave_part(&object->link);
+        shown(object->link.newer)->older = object->link.older;
+        shown(object->link.older)->newer = object->link.newer;
         weir__unlock(&part->lock);
-}
-
-/* Drops the last reference to an object without a name.  A thread that finds the object takes a reference under the part's lock.
- * Returns false if a thread just has. */
-static bool
-delist_unreferenced(struct weir__waitable *object)
-{
-        struct part *part = &registry[object->part];
-
-        weir__lock(&part->lock);
-        bool is_last = atomic_load_explicit(&object->references, memory_order_acquire) == 1;
-        if (is_last) {
-                atomic_store_explicit(&object->references, 0, memory_order_relaxed);
-                leave_part(&object->link);
-        }
-        weir__unlock(&part->lock);
-        return is_last;
 }
 
 /* Fails for an object that is about to be freed.  Then its last use happens before the first use of the next object of its name.
@@ -310,14 +286,6 @@ weir__waitable_ref(struct weir__waitable *object)
         return object;
 }
 
-static inline void
-destroy(struct weir__waitable *object)
-{
-        if (object->ops->clear)
-                object->ops->clear(object);
-        weir__free(object, size_of(object->ops, object->name ? object->name->size : 0));
-}
-
 void
 weir__waitable_unref(struct weir__waitable *object)
 {
@@ -326,16 +294,9 @@ weir__waitable_unref(struct weir__waitable *object)
         if (object->name)
                 weir__names_remove(map_of(object), object->name);
         delist(object);
-        destroy(object);
-}
-
-void
-weir__waitable_unref_unnamed(struct weir__waitable *object)
-{
-        if (object && atomic_load_explicit(&object->references, memory_order_acquire) == 1 && delist_unreferenced(object))
-                destroy(object);
-        else
-                weir__waitable_unref(object);
+        if (object->ops->clear)
+                object->ops->clear(object);
+        weir__free(object, size_of(object->ops, object->name ? object->name->size : 0));
 }
 
 /* Unlinks some of them.  Returns whether there are no more. */

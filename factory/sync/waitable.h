@@ -139,9 +139,6 @@ struct weir__waitable *weir__waitable_find(const struct weir__waitable_ops *ops,
 struct weir__waitable *weir__waitable_ref(struct weir__waitable *object);
 void weir__waitable_unref(struct weir__waitable *object);
 
-/* The same for an object without a name whose reference is likely the last: a locked operation less then. */
-void weir__waitable_unref_unnamed(struct weir__waitable *object);
-
 /* Before the program drops a reference.  An object that is gone still says so, as long as its memory is not used again. */
 static inline void
 weir__references_expect(const void *object, const _Atomic size_t *references, const char *call)
@@ -318,6 +315,12 @@ weir__wait_take_message(struct weir__wait *wait)
                 wait->message = NULL;
         return message;
 }
+
+/* PENDING -> READY, of any task that waits.  Returns false when somebody else has done that. */
+bool weir__wait_claim(struct weir_task *task);
+
+/* NEW -> that state.  Returns false when a cancel came first: the task is READY, with the cause as its status. */
+bool weir__wait_leave_new(struct weir_task *task, uint32_t state);
 
 /* Does what the wait wants without a task that could wait.
  *

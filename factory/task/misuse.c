@@ -95,6 +95,20 @@ name_of(const struct weir__work_ops *ops, const struct weir_task *task)
         return (struct text){fits ? name->text : NULL, length};
 }
 
+/* The same for a label. */
+static struct text
+label_of(const struct weir__work_ops *ops, const struct weir_task *task)
+{
+        size_t at = ops ? ((const struct weir__task_ops *)ops)->label_at : 0, size = 8 * (size_t)task->size_class;
+        const char *label = (const char *)task + at;
+
+        if (at == 0 || at >= size)
+                return (struct text){NULL, 0};
+        size_t length = (unsigned char)__atomic_load_n(label, __ATOMIC_RELAXED);
+        bool fits = length > 0 && length < size - at;
+        return (struct text){fits ? label + 1 : NULL, length};
+}
+
 static void
 write_title(const char *kind, struct text name, char out[WEIR__TASK_TITLE])
 {
@@ -111,6 +125,8 @@ weir__task_write_title(const struct weir__constants *constants, const struct wei
         const struct weir__work_ops *ops = ops_of(constants, &task->work);
         struct text name = name_of(ops, task);
 
+        if (!name.text)
+                name = label_of(ops, task);
         write_title(weir__kind_without_article(ops ? ops->kind : text), name, out);
         return name.text;
 }

@@ -84,6 +84,7 @@ struct weir__task_ops {
         /* Its name for messages, and the size of that.  NULL: it has no name. */
         const char *(*name)(const struct weir_task *task, int *size);
         size_t name_at; /* where in its memory its struct weir__name is; 0: it has none there */
+        size_t label_at; /* where in its memory the size of its label is, in one byte, with the text behind it; 0: it has none */
 
         /* How late its callback begins; negative: unknown.  On its worker.  NULL: it has no deadline. */
         weir_nsec (*lateness)(const struct weir_task *task);

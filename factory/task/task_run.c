@@ -225,8 +225,8 @@ weir_empty_new(weir_task_fn *done, void *context)
  *
  * It costs nothing before the shutdown, or a dump, which looks at each block of memory that is in use.  A task or a series that
  * was started, pushed, added or dismissed once shows that for ever, also in memory that was freed.  So what is counted was made,
- * and is still there.  Promises and tasks that are larger than the blocks of the caches are found by others.  Other threads may
- * go on making tasks: those of this instant are counted. */
+ * and is still there.  Tasks that are larger than the blocks of the caches are found by others.  Other threads may go on making
+ * tasks: those of this instant are counted. */
 
 #define KINDS 8 /* that are counted each; all others together */
 
@@ -235,7 +235,7 @@ struct count {
         size_t count;
 };
 
-#define FINDERS 2
+#define FINDERS 1
 
 static void (*finders[FINDERS])(struct weir__census *census); /* constant after the load; NULL behind the last one */
 

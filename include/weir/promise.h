@@ -61,6 +61,14 @@ WEIR_API int weir_promise_end(weir_task *promise, int status);
  * Result, Threads: as for weir_promise_end. */
 WEIR_API int weir_promise_end_with(weir_task *promise, int status, void *value, weir_free_fn *drop);
 
+/* The same for work that is done with the promise: its reference goes with the end, which costs less
+ * than a weir_promise_unref behind it.  The promise, and what it has of its own, may be gone then.
+ *
+ * Owner:   the reference is given up, unless the result is -EINVAL or -EDOM; the value as above.
+ * Result:  as for weir_promise_end.
+ * Threads: any that has a reference.  Never blocks. */
+WEIR_API int weir_promise_finish(weir_task *promise, int status, void *value, weir_free_fn *drop);
+
 /* The value that the promise was ended with.
  *
  * Owner:   weir_promise_value: borrowed until the callback returns; then the value is dropped.
@@ -102,7 +110,8 @@ struct weir_promise_kind {
         size_t size;                        /* sizeof(struct weir_promise_kind) */
         weir_promise_fn *begin;             /* the task starts: called once by the thread that starts it, before the task
                                                can end, also if it was cancelled just before.  It must not block: it gives
-                                               the work to another thread, with a reference */
+                                               the work to another thread.  It gets a reference, for the work, which drops
+                                               it by weir_promise_finish or weir_promise_unref */
         weir_promise_fn *cancel;            /* nobody waits any more; as weir_promise_cancel_fn, with `own` */
         weir_promise_describe_fn *describe; /* for dumps */
         weir_free_fn *free;                 /* the last reference is gone: frees `own` */

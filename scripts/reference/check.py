@@ -67,6 +67,7 @@ NOT_RETURNED = {
     "weir_guard_acquire_new_named": ALIKE,
     "weir_guard_acquire_shared_new_named": ALIKE,
     "weir_http_server_inherit": INHERITING,
+    "weir_promise_ref": {"ECANCELED": "it makes no task", "ESHUTDOWN": "it makes no task"},
     "weir_pq_transaction_new": OF_A_TRANSACTION,
     "weir_pq_transaction_new_with": OF_A_TRANSACTION,
     "weir_mariadb_transaction_new": OF_A_TRANSACTION,

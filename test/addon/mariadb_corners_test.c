@@ -9,16 +9,16 @@
 
 #include <weir/promise.h>
 
-int __real_weir_promise_end_with(weir_task *promise, int status, void *value, weir_free_fn *drop);
-int __wrap_weir_promise_end_with(weir_task *promise, int status, void *value, weir_free_fn *drop);
+int __real_weir_promise_finish(weir_task *promise, int status, void *value, weir_free_fn *drop);
+int __wrap_weir_promise_finish(weir_task *promise, int status, void *value, weir_free_fn *drop);
 
 static _Atomic bool should_wait, may_go_on;
 
 /* Behind the end of a query, the function that has its connection goes on when the test lets it. */
 int
-__wrap_weir_promise_end_with(weir_task *promise, int status, void *value, weir_free_fn *drop)
+__wrap_weir_promise_finish(weir_task *promise, int status, void *value, weir_free_fn *drop)
 {
-        int ended = __real_weir_promise_end_with(promise, status, value, drop);
+        int ended = __real_weir_promise_finish(promise, status, value, drop);
 
         if (atomic_exchange(&should_wait, false))
                 WEIR_TEST_EVENTUALLY(may_go_on);

@@ -1,8 +1,8 @@
 /* promise.pml: a task that the program ends (docs/design.md, "Waiting tasks"; factory/channel/promise.c).
  *
  *   Owner      starts the task, or drops it
- *   End        two of them, on threads of their own, each with a reference that it gives up afterwards; one may end it a second
- *              time, both may never end it
+ *   End        two of them, on threads of their own, each with a reference that it gives up afterwards, or with its last end;
+ *              one may end it a second time, both may never end it
  *   Cancel     of the series of the task, at any time, also before the start; it may not come
  *   Shutdown   at any time: ends the task if it waits
  *   Worker     calls the cancel function or not, calls back, gives up the reference of the task
@@ -30,6 +30,7 @@ bool is_over;           /* the series has left it: no cancel meets it */
 /* Guarded by the lock until it is READY, then its worker's. */
 bool linked;
 bool is_decided;
+bool is_given;          /* the task has the reference of the end that has decided */
 byte outcome;
 
 byte references = 3;
@@ -41,12 +42,19 @@ bool discarded;         /* the value that an end has left is dropped */
 
 #define touch() assert(references > 0)
 
-inline lock() { atomic { !locked -> touch(); locked = true } }
-inline unlock() { d_step { touch(); locked = false } }
+/* The lock is that of a part, and outlives the promise. */
+inline lock() { atomic { !locked -> locked = true } }
+inline unlock() { d_step { locked = false } }
 
-inline unref()
+/* Who has all of them frees it by a look and a write. */
+inline give_up(count)
 {
-        d_step { touch(); references-- }
+        if
+        :: references == (count) ->
+                d_step { assert(references == (count)); references = 0 }
+        :: else ->
+                d_step { assert(references >= (count)); references = references - (count) }
+        fi
 }
 
 inline deliver()
@@ -56,7 +64,7 @@ inline deliver()
 
 proctype End(byte own)
 {
-        bool is_first, owns;
+        bool is_first, owns, gives = false, gave = false;
         byte left = 1;
 
         if
@@ -69,9 +77,14 @@ proctype End(byte own)
                 left--;
                 is_first = false;
                 owns = false;
+                if
+                :: left == 0 -> gives = true
+                :: true
+                fi;
 #ifndef MUTANT_END_UNLOCKED
                 lock();
 #endif
+                touch();
 #ifdef MUTANT_DISCARD_UNSEEN
                 if
                 :: word == NEW && outcome == NONE -> is_first = true
@@ -94,7 +107,10 @@ proctype End(byte own)
                                         :: else
                                         fi
                                 };
-                                linked = false
+                                if
+                                :: is_first -> linked = false
+                                :: else /* its worker does that */
+                                fi
                         :: else
                         fi
                 fi;
@@ -104,6 +120,9 @@ proctype End(byte own)
                         decided = own;
                         is_decided = true;
                         outcome = own;
+#ifndef MUTANT_GIVEN_UNLOCKED
+                        d_step { is_given = gives; gave = gives };
+#endif
                         if
                         :: owns -> status = own
                         :: else
@@ -117,9 +136,19 @@ proctype End(byte own)
                 :: owns -> deliver()
                 :: else
                 fi
+#ifdef MUTANT_GIVEN_UNLOCKED
+                ;
+                if
+                :: is_first -> d_step { is_given = gives; gave = gives }
+                :: else
+                fi
+#endif
         :: else -> break
         od;
-        unref()
+        if
+        :: !gave -> give_up(1)
+        :: else
+        fi
 }
 
 /* NEW becomes that, or it was cancelled; owns its delivery if it is READY then. */
@@ -148,13 +177,14 @@ proctype Owner()
 #ifndef MUTANT_DISCARD_UNLOCKED
                 lock();
 #endif
+                touch();
                 is_decided = true;
                 discarded = true;
 #ifndef MUTANT_DISCARD_UNLOCKED
                 unlock();
 #endif
                 drops = true;
-                unref()
+                give_up(1 + is_given)
         :: true ->
                 lock();
                 if
@@ -215,22 +245,20 @@ proctype Cancel()
         fi
 }
 
-/* The registry of objects keeps the memory: the shutdown takes a reference, unless the last one is gone. */
+/* What is linked is there: it takes no reference. */
 proctype Shutdown()
 {
         bool owns;
 
         stopping = true;
-        atomic {
-                if
-                :: references > 0 -> references++
-                :: else -> goto out
-                fi
-        };
         lock();
         if
         :: linked ->
+#ifdef MUTANT_UNLINKED_TOO_EARLY
+                linked = false;
+#endif
                 atomic {
+                        touch();
                         if
                         :: word == PENDING -> word = READY; status = ENDED_EARLY; ends_early = true; owns = true
                         :: else
@@ -243,10 +271,7 @@ proctype Shutdown()
         if
         :: owns -> deliver()
         :: else
-        fi;
-        unref();
-out:
-        skip
+        fi
 }
 
 proctype Worker()
@@ -255,6 +280,7 @@ proctype Worker()
         :: drops -> goto out
         :: ready
         fi;
+#ifndef MUTANT_LEFT_LINKED
         if
         :: linked ->
                 lock();
@@ -262,6 +288,7 @@ proctype Worker()
                 unlock()
         :: else
         fi;
+#endif
         d_step { assert(word == READY); word = RUNNING };
         touch();
         if
@@ -281,7 +308,7 @@ proctype Worker()
 #ifdef MUTANT_MEMORY_GOES_WITH_THE_TASK
         references = 0
 #else
-        unref()
+        give_up(1 + is_given)
 #endif
         ;
 out:
