@@ -209,15 +209,26 @@ fill_slots(void)
         atomic_store_explicit(&is_filled, true, memory_order_release);
 }
 
-const struct weir__redis_name *
-weir__redis_name_of(const char *text, size_t size)
+/* Rare calls are kept out of line, so the others save no registers for them. */
+#define RARE static __attribute__((noinline))
+
+RARE const struct weir__redis_name *
+fill_and_find(const char *text, size_t size)
 {
         static pthread_once_t once = PTHREAD_ONCE_INIT;
 
+        pthread_once(&once, fill_slots);
+        return weir__redis_name_of(text, size);
+}
+
+/* Each command comes here. */
+static inline __attribute__((__always_inline__)) const struct weir__redis_name *
+find(const char *text, size_t size)
+{
         if (!size || size > NAME_MOST)
                 return &unknown;
         if (!atomic_load_explicit(&is_filled, memory_order_acquire))
-                pthread_once(&once, fill_slots);
+                return fill_and_find(text, size);
         for (unsigned slot = hash(text, size); slots[slot]; slot = (slot + 1) % SLOTS) {
                 const struct weir__redis_name *name = &names[slots[slot] - 1];
 
@@ -225,6 +236,12 @@ weir__redis_name_of(const char *text, size_t size)
                         return name;
         }
         return &unknown;
+}
+
+const struct weir__redis_name *
+weir__redis_name_of(const char *text, size_t size)
+{
+        return find(text, size);
 }
 
 static bool
@@ -245,7 +262,7 @@ is_word(const char *word, const char *text, size_t size)
 }
 
 /* Of CLIENT and SCRIPT some words change the connection: without replies, or with others, it would be of no use to the rest. */
-static __attribute__((noinline)) unsigned
+static unsigned
 traits_of_word(const char *text, size_t size)
 {
         static const char *const in_sessions[] = {"TRACKING", "CACHING", "NO-EVICT", "NO-TOUCH", "SETNAME", "SETINFO"};
@@ -258,17 +275,21 @@ traits_of_word(const char *text, size_t size)
         return 0;
 }
 
+/* Those that depend on words behind the name. */
+RARE unsigned
+traits_by_words(unsigned traits, size_t count, const char *const *arguments, const size_t *sizes)
+{
+        if (traits & WEIR__REDIS_BY_WORD)
+                return count > 1 ? traits_of_word(arguments[1], sizes ? sizes[1] : strlen(arguments[1])) : 0;
+        return has_word("BLOCK", count, arguments, sizes) ? traits | WEIR__REDIS_WAITS : traits;
+}
+
 unsigned
 weir__redis_traits(size_t count, const char *const *arguments, const size_t *sizes)
 {
-        unsigned traits = weir__redis_name_of(arguments[0], sizes ? sizes[0] : strlen(arguments[0]))->traits;
+        unsigned traits = find(arguments[0], sizes ? sizes[0] : strlen(arguments[0]))->traits;
 
-        if (traits & WEIR__REDIS_BY_WORD)
-                return count > 1 ? traits_of_word(arguments[1], sizes ? sizes[1] : strlen(arguments[1])) : 0;
-
-        if (traits & WEIR__REDIS_MAY_WAIT && has_word("BLOCK", count, arguments, sizes))
-                traits |= WEIR__REDIS_WAITS;
-        return traits;
+        return traits & (WEIR__REDIS_BY_WORD | WEIR__REDIS_MAY_WAIT) ? traits_by_words(traits, count, arguments, sizes) : traits;
 }
 
 /* -- slots -- */
