@@ -30,16 +30,6 @@ static _Atomic bool is_over, is_enough;
 static _Atomic unsigned guests; /* that are being served */
 static unsigned flows;          /* of each asker */
 
-/* Connections on several threads share a session of TLS.  OpenSSL counts its references by atomics that ThreadSanitizer does not
- * see, but it sees the free behind the last one, and reports a race with a copy of the session's chain before that. */
-const char *__tsan_default_suppressions(void);
-
-const char *
-__tsan_default_suppressions(void)
-{
-        return "race:OPENSSL_sk_dup\n";
-}
-
 /* -- the servers: one thread for each connection -- */
 
 static int doors[DOORS], door_ports[DOORS], full = -1, full_port, fillers[8];
