@@ -417,13 +417,15 @@ static void
 answered_directly(struct weir_direct_ask *ask, int status, const void *reply, size_t size)
 {
         struct weir__redis_command *command = (void *)((char *)ask - offsetof(struct weir__redis_command, direct));
+
         if (!(status ? take_failure(command, weir_direct_stage(ask), &status) : take_reply(command, reply, size, &status)))
                 return;
         if (__builtin_expect(status || command->session || command->link, 0)) {
                 end(command, status);
                 finish(command);
-        } else
-                weir_promise_finish(command->promise, 0, command, NULL);
+        } else {
+                weir_promise_finish(command->promise, 0, command, NULL); /* the command may be gone */
+        }
 }
 
 /* -- sending -- */

@@ -105,9 +105,7 @@ weir__sqlite_end(struct weir__sqlite_request *request, int status)
         bool decides = request->is_held || weir_promise_hold(promise) == 0;
         if (decides)
                 count_end(request, status, rows); /* before the callback may look */
-        else
-                weir_promise_unref(promise);
-        if (!decides || weir_promise_finish(promise, status, result, weir__sqlite_result_free) < 0)
+        if (weir_promise_finish(promise, status, result, weir__sqlite_result_free) < 0)
                 weir__sqlite_result_free(result);
 }
 

@@ -8,8 +8,8 @@
  * late finds the state of a task that is over.
  *
  * While it is PENDING it is linked into its part, where a shutdown and dumps find it.  They look at it under the part's lock, and
- * take no reference.  So who has all references that are left knows that nobody else can take one, and frees it without a locked
- * operation.
+ * take no reference.  A holder of all references that are left frees it without a locked operation, because nobody else can get
+ * one.
  *
  * Threads: any; `run` on a worker.
  * Locks:   its part's (a leaf), for `is_decided` and for all that an end changes.  No user code runs under it, but the `describe`

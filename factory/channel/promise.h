@@ -22,7 +22,7 @@ struct weir__promise {
         /* Guarded by the part's lock until the task is READY, then its worker's.  An end that comes later does not write. */
         bool is_decided; /* an end has come, or the task will never start */
         bool is_held;    /* a cancel comes too late */
-        bool is_given;   /* the task has the reference of who has ended it */
+        bool is_given;   /* the task has the reference of the call that ended it */
         int outcome;
         void *value;
         weir_free_fn *drop; /* may be NULL */

@@ -3,7 +3,7 @@
  * Threads: any.
  * Locks:   a part's (a leaf), for some hundred promises at most.  A dump has the `describe` of a kind called under it.
  *
- * A walk has no reference to the promise where it stands: who unlinks that one moves it on. */
+ * A walk has no reference to the promise where it stands.  If that promise is unlinked, the walk is moved on. */
 #include "factory/channel/promise.h"
 
 #include <errno.h>
@@ -46,7 +46,7 @@ end_all(void)
 {
         for (unsigned i = 0; i < PARTS; i++)
                 while (end_some(&weir__promise_parts[i]))
-                        ;
+                        continue;
 }
 
 /* -- forks -- */

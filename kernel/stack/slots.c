@@ -65,13 +65,16 @@ head_size(unsigned count)
 static unsigned
 fitting(size_t size, size_t slot)
 {
-        unsigned count = (unsigned)(size / slot), fewer;
+        unsigned count = (unsigned)(size / slot);
 
         while (count && head_size(count) + count * slot > size)
                 count--;
-        for (fewer = count; fewer > count - count / 64 && head_size(fewer) == head_size(count);)
-                fewer--;
-        return head_size(fewer) < head_size(count) ? fewer : count;
+        unsigned fewer = count - count / 64;
+        if (head_size(fewer) == head_size(count))
+                return count;
+        while (head_size(fewer + 1) == head_size(fewer))
+                fewer++;
+        return fewer;
 }
 
 /* -- the index: tables for the upper and the lower half of the bits above those inside an arena -- */

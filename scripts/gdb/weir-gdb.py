@@ -120,17 +120,23 @@ class Fiber:
             return "runs on thread %d" % self.thread.num
         if not self.at:
             return "is between two awaits" if number(self.value["inner"]["started"]) else "begins"
+        try:
+            return WISHES[self.wish] + self.wanted()
+        except gdb.MemoryError:  # it is said on the stack, which a gcore of gdb lacks
+            return WISHES[self.wish]
+
+    def wanted(self):
+        """What it waits for, behind the verb."""
         wish, wanted = self.wish, self.value["wanted"]
-        what = WISHES[wish]
         if wish == SLEEP:
-            what += " for %g s" % (int(wanted["duration"]) / 1e9)
+            return " for %g s" % (int(wanted["duration"]) / 1e9)
         elif wish == WAIT:
-            what += " %s at 0x%x" % (text_at(wanted["wait"]["ops"]["work"]["kind"]), number(wanted["wait"]["object"]))
+            return " %s at 0x%x" % (text_at(wanted["wait"]["ops"]["work"]["kind"]), number(wanted["wait"]["object"]))
         elif wish == AWAIT:
-            what += " " + self.task()
+            return " " + self.task()
         elif wish == JOIN:
-            what += " of %d that have not ended" % children_left(wanted["group"])
-        return what
+            return " of %d that have not ended" % children_left(wanted["group"])
+        return ""
 
     def place(self):
         """Where it waits."""
