@@ -123,8 +123,6 @@ note_failure(struct weir__redis_command *command, enum weir_ask_stage stage, int
 static bool
 may_repeat(const struct weir__redis_command *command, enum weir_ask_stage stage)
 {
-        if (command->session || command->link) /* what was said before is lost */
-                return false;
         return stage <= WEIR_ASK_SENDING || command->is_repeatable ||
                (command->traits & WEIR__REDIS_READS && !(command->traits & WEIR__REDIS_WAITS));
 }
@@ -179,7 +177,7 @@ weir__redis_command_pause(struct weir__redis_command *command)
         return go_on(command, weir_timer_new(pause < PAUSE_MOST ? pause : PAUSE_MOST, send_again, command)) == 0;
 }
 
-/* Sends it once more after a while.  Returns whether that will be. */
+/* Sends it once more after a while; not where what was said before on its connection is lost.  Returns whether that will be. */
 static bool
 try_again(struct weir__redis_command *command)
 {
