@@ -1,6 +1,6 @@
 /* bench/redis.c: what a command of Redis costs the client, with 64 of them under way.
  *
- * Each of 64 loops sends its next command when it has the reply to the last one.  The peers: hiredis with libevent, on one
+ * Each of 64 loops sends its next command when it has the reply to the last one, and counts its own.  The peers: hiredis with libevent, on one
  * thread; and redis-benchmark with 64 connections, without pipelining.  All talk to the same server, over TCP.
  *
  * The server and its clients run on one CPU.  On two, each write of a client has to wake the CPU of the server.  In a virtual
@@ -55,36 +55,62 @@ static const struct shape shapes[] = {
 
 static char value[101];
 
+struct loop {
+        unsigned left; /* commands without a reply */
+};
+
+static struct loop loops[IN_FLIGHT];
+static _Atomic unsigned loops_left;
+static const struct shape *shape_now;
+
+static void
+begin(const struct shape *shape)
+{
+        shape_now = shape;
+        loops_left = IN_FLIGHT;
+        for (unsigned i = 0; i < IN_FLIGHT; i++)
+                loops[i].left = count / IN_FLIGHT;
+}
+
+/* A reply has come.  Returns whether that was the last one of its loop; `*is_last` says whether it was that of all. */
+static bool
+count_reply(struct loop *loop, bool *is_last)
+{
+        bool is_over = --loop->left == 0;
+
+        *is_last = is_over && atomic_fetch_sub(&loops_left, 1) == 1;
+        return is_over;
+}
+
 /* -- weir -- */
 
 static weir_redis *redis;
-static _Atomic unsigned started, ended;
 static sem_t all_ended;
-static const struct shape *shape_now;
 
 static void on_reply(weir_task *task, void *context);
 
 static void
-send_next(void)
+send_next(struct loop *loop)
 {
         const char *arguments[3] = {shape_now->first, shape_now->second, value};
         const size_t sizes[3] = {3, 16, 100};
 
-        if (atomic_fetch_add_explicit(&started, 1, memory_order_relaxed) < count)
-                weir_task_start(weir_redis_command_new(redis, shape_now->is_set ? 3 : 2, arguments, sizes, on_reply, NULL));
+        weir_task_start(weir_redis_command_new(redis, shape_now->is_set ? 3 : 2, arguments, sizes, on_reply, loop));
 }
 
 static void
 on_reply(weir_task *task, void *context)
 {
-        (void)context;
+        bool is_last;
+
         if (weir_task_status(task) != 0) {
                 fprintf(stderr, "weir: %s\n", weir_redis_problem(task));
                 exit(1);
         }
-        if (atomic_fetch_add_explicit(&ended, 1, memory_order_relaxed) + 1 == count)
+        if (!count_reply(context, &is_last))
+                send_next(context);
+        else if (is_last)
                 sem_post(&all_ended);
-        send_next();
 }
 
 static bool
@@ -92,14 +118,14 @@ measure_weir(const void *argument, double values[BENCH_VALUES])
 {
         char address[64];
 
-        shape_now = argument;
+        begin(argument);
         sem_init(&all_ended, 0, 0);
         snprintf(address, sizeof address, "redis://127.0.0.1:%d", port);
         redis = weir_redis_new(address, NULL);
         weir_task_run(weir_redis_words_new(redis, NULL, NULL, "SET", shape_now->second, value, NULL));
         int64_t began = bench_now(), cpu = bench_cpu();
         for (unsigned i = 0; i < IN_FLIGHT; i++)
-                send_next();
+                send_next(&loops[i]);
         while (sem_wait(&all_ended) != 0)
                 ;
         values[0] = (double)(bench_cpu() - cpu) / count;
@@ -115,44 +141,45 @@ measure_weir(const void *argument, double values[BENCH_VALUES])
 static redisAsyncContext *hiredis;
 static struct event_base *base;
 
-static void on_hiredis(redisAsyncContext *context, void *answer, void *unused);
+static void on_hiredis(redisAsyncContext *context, void *answer, void *loop);
 
 static void
-send_hiredis(void)
+send_hiredis(struct loop *loop)
 {
         const char *arguments[3] = {shape_now->first, shape_now->second, value};
         size_t sizes[3] = {3, 16, 100};
 
-        if (atomic_fetch_add_explicit(&started, 1, memory_order_relaxed) < count)
-                redisAsyncCommandArgv(hiredis, on_hiredis, NULL, shape_now->is_set ? 3 : 2, arguments, sizes);
+        redisAsyncCommandArgv(hiredis, on_hiredis, loop, shape_now->is_set ? 3 : 2, arguments, sizes);
 }
 
 static void
-on_hiredis(redisAsyncContext *context, void *answer, void *unused)
+on_hiredis(redisAsyncContext *context, void *answer, void *loop)
 {
+        bool is_last;
+
         (void)context;
-        (void)unused;
         if (!answer)
                 return;
-        if (atomic_fetch_add_explicit(&ended, 1, memory_order_relaxed) + 1 == count)
+        if (!count_reply(loop, &is_last))
+                send_hiredis(loop);
+        else if (is_last)
                 event_base_loopbreak(base);
-        send_hiredis();
 }
 
 static bool
 measure_hiredis(const void *argument, double values[BENCH_VALUES])
 {
-        shape_now = argument;
+        begin(argument);
         base = event_base_new();
         hiredis = redisAsyncConnect("127.0.0.1", port);
         redisLibeventAttach(hiredis, base);
         int64_t began = bench_now(), cpu = bench_cpu();
         for (unsigned i = 0; i < IN_FLIGHT; i++)
-                send_hiredis();
+                send_hiredis(&loops[i]);
         event_base_dispatch(base);
         values[0] = (double)(bench_cpu() - cpu) / count;
         values[1] = (double)(bench_now() - began) / count;
-        return ended == count;
+        return loops_left == 0;
 }
 #endif
 
