@@ -4,7 +4,7 @@
  *
  * The file or the server is in $TMPDIR, or in /tmp: figures depend on the fsync of that disk.  The server of Redis writes nothing
  * to the disk unless BENCH_REDIS has lines of its configuration, such as "appendonly yes".  CPU times are those of this process,
- * without the server. */
+ * without the server.  Beside timers with Redis stand scheduled jobs of Sidekiq, with a server of the same settings. */
 #include <errno.h>
 #include <signal.h>
 #include <stdatomic.h>
@@ -25,8 +25,17 @@
 #include "bench.h"
 #include "cases.h"
 #include "durable_server.h"
+#include "peers.h"
 
 #define IN_FLIGHT 2000
+
+/* Of Sidekiq, and of weir beside it. */
+#define JOBS          20000
+#define JOBS_RATE     500 /* a second: one process runs few more */
+#define PEER_PATIENCE 120 /* seconds */
+
+#define SETS       "sets, 2,000 in flight"
+#define DELIVERIES "due timers are delivered"
 
 static char directory[200], url[300];
 static weir_waitgroup *group;
@@ -121,14 +130,23 @@ static const struct engine engines[] = {
         {"redis", start_redis, stop_redis, 40000},
 };
 
+static void
+sample_of(const char *peer, const char *what, const char *unit, double value)
+{
+        char text[100];
+
+        snprintf(text, sizeof text, "%s: %s", engine->name, what);
+        bench_sample(peer, text, unit, value);
+}
+
 /* Adds a sample of the engine, and what it is to be at most; 0: there is no goal. */
 static void
 sample(const char *what, const char *unit, double value, double most)
 {
         char text[100];
 
+        sample_of("weir", what, unit, value);
         snprintf(text, sizeof text, "%s: %s", engine->name, what);
-        bench_sample("weir", text, unit, value);
         if (most > 0)
                 bench_goal("weir", text, unit, most);
 }
@@ -147,10 +165,10 @@ server_cpu(void)
 
 /* What it needed for each of `count`. */
 static void
-sample_server(const char *what, int64_t began, long count)
+sample_server(const char *peer, const char *what, int64_t began, long count)
 {
         if (redis > 0)
-                sample(what, "CPU ns of the server", (double)(server_cpu() - began) / (double)count, 0);
+                sample_of(peer, what, "CPU ns of the server", (double)(server_cpu() - began) / (double)count);
 }
 
 static weir_durable *
@@ -228,10 +246,10 @@ measure_sets(long count)
         store = open_store(0);
         int64_t cpu = bench_cpu(), server_began = server_cpu();
         int64_t time = set_many(store, count, WEIR_SEC(100000));
-        sample("sets, 2,000 in flight", "operations/s", (double)count * 1e9 / (double)time, 0);
-        sample("sets, 2,000 in flight", "us", (double)time / 1e3 / (double)count, 1e6 / (double)engine->rate);
-        sample("sets, 2,000 in flight", "CPU ns", (double)(bench_cpu() - cpu) / (double)count, 0);
-        sample_server("sets, 2,000 in flight", server_began, count);
+        sample(SETS, "operations/s", (double)count * 1e9 / (double)time, 0);
+        sample(SETS, "us", (double)time / 1e3 / (double)count, 1e6 / (double)engine->rate);
+        sample(SETS, "CPU ns", (double)(bench_cpu() - cpu) / (double)count, 0);
+        sample_server("weir", SETS, server_began, count);
         weir_durable_close(store);
         engine->remove();
 }
@@ -263,10 +281,10 @@ measure_deliveries(long count)
         weir_waitgroup_wait(group, WEIR_FOREVER);
         weir_durable_close(store); /* the last acknowledgements, too */
         int64_t time = bench_now() - began;
-        sample("due timers are delivered", "operations/s", (double)count * 1e9 / (double)time, 0);
-        sample("due timers are delivered", "us", (double)time / 1e3 / (double)count, 1e6 / (double)engine->rate);
-        sample("due timers are delivered", "CPU ns", (double)(bench_cpu() - cpu) / (double)count, 0);
-        sample_server("due timers are delivered", server_began, count);
+        sample(DELIVERIES, "operations/s", (double)count * 1e9 / (double)time, 0);
+        sample(DELIVERIES, "us", (double)time / 1e3 / (double)count, 1e6 / (double)engine->rate);
+        sample(DELIVERIES, "CPU ns", (double)(bench_cpu() - cpu) / (double)count, 0);
+        sample_server("weir", DELIVERIES, server_began, count);
         free(lateness);
         engine->remove();
 }
@@ -295,10 +313,11 @@ measure_lateness(long rate, int seconds)
         weir_waitgroup_add(group, (size_t)count);
         int64_t began = bench_now(), cpu = bench_cpu(), server_began = server_cpu();
         for (long i = 0; i < count; i++) {
+                int64_t ahead = began + i / 10 * 10 * BENCH_NSEC_PER_SEC / rate - bench_now();
                 char name[40];
 
-                while (bench_now() < began + i / 10 * 10 * BENCH_NSEC_PER_SEC / rate)
-                        bench_sleep(100000);
+                if (ahead > 0)
+                        bench_sleep(ahead);
                 snprintf(name, sizeof name, "session/%08ld", i);
                 weir_task_start(weir_durable_set_after_new(store, name, (weir_nsec)bench_random_below(&random, 1000000000),
                                                            "session", name, 16, on_paced, NULL));
@@ -310,7 +329,7 @@ measure_lateness(long rate, int seconds)
         sample(text, "p50 ms", (double)bench_quantile(lateness, got, 0.5) / 1e6, 0);
         sample(text, "p99 ms", (double)bench_quantile(lateness, got, 0.99) / 1e6, 50);
         sample(text, "CPU ns", (double)(bench_cpu() - cpu) / (double)count, 0);
-        sample_server(text, server_began, count);
+        sample_server("weir", text, server_began, count);
         weir_durable_close(store);
         free(lateness);
         engine->remove();
@@ -333,6 +352,55 @@ measure_idle(long count, int seconds)
         sample(text, "CPU us/s", (double)(bench_cpu() - cpu) / 1e3 / seconds, 0);
         weir_durable_close(store);
         engine->remove();
+}
+
+/* -- Sidekiq, one process with ten threads -- */
+
+static void
+measure_jobs(const char *peer, const char *mode, const char *what, int count)
+{
+        struct bench_reading reading;
+
+        engine->make();
+        int64_t server_began = server_cpu();
+        if (bench_peer("sidekiq", &reading, PEER_PATIENCE, "%s %s %d", url, mode, count)) {
+                sample_of(peer, what, "operations/s", 1e9 / reading.elapsed);
+                sample_of(peer, what, "CPU ns", reading.cpu);
+                sample_server(peer, what, server_began, count);
+        }
+        engine->remove();
+}
+
+static void
+measure_late_jobs(int seconds)
+{
+        struct bench_reading reading;
+        char text[60];
+
+        engine->make();
+        snprintf(text, sizeof text, "lateness at %d/s", JOBS_RATE);
+        if (bench_peer("sidekiq", &reading, PEER_PATIENCE, "%s late %d %d", url, JOBS_RATE, seconds)) {
+                sample_of("sidekiq", text, "p50 ms", reading.p50 / 1e3);
+                sample_of("sidekiq", text, "p99 ms", reading.p99 / 1e3);
+        }
+        engine->remove();
+}
+
+static void
+measure_sidekiq(const struct bench_size *size)
+{
+        int seconds = size->quick ? 5 : 20, jobs = size->quick ? JOBS / 4 : JOBS;
+
+        if (bench_wanted(size, "sets")) {
+                measure_jobs("sidekiq", "push", SETS, jobs);
+                measure_jobs("sidekiq, 1,000 a call", "bulk", SETS, jobs);
+        }
+        if (bench_wanted(size, "deliveries"))
+                measure_jobs("sidekiq", "run", DELIVERIES, jobs);
+        if (bench_wanted(size, "lateness")) {
+                measure_lateness(JOBS_RATE, seconds);
+                measure_late_jobs(seconds);
+        }
 }
 
 static void
@@ -369,7 +437,10 @@ main(int argc, char *argv[])
                         continue;
                 }
                 measure_engine(&size);
+                if (strcmp(engine->name, "redis") == 0 && !bench_interrupted())
+                        measure_sidekiq(&size);
         }
+        bench_peers_missing();
         bench_server_stop();
         bench_print("durable");
         weir_waitgroup_free(group);

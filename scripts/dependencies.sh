@@ -158,6 +158,7 @@ probe_all() {
                         package libevent-dev has_header event2/event.h
                         package libev-dev has_header ev.h
                         package golang-go has_command go
+                        package ruby-sidekiq has_command sidekiq
                         ;;
                 *)
                         echo "$0: unknown job: $group" >&2
