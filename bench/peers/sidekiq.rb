@@ -4,8 +4,8 @@
 #     peer-sidekiq REDIS push|bulk|run COUNT
 #     peer-sidekiq REDIS late RATE SECONDS
 #
-# push: schedules COUNT jobs, each by a call; bulk: 1,000 by a call; run: COUNT jobs are due, and are run; late: so many jobs a second,
-# each due within a second.  One process with ten threads, as Sidekiq comes.
+# push: schedules COUNT jobs, each by a call; bulk: 1,000 by a call; run: COUNT jobs are due, and are run; late: so many jobs a
+# second, each due within a second.  One process with ten threads, as Sidekiq comes.
 require "sidekiq"
 require "sidekiq/launcher"
 
