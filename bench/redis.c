@@ -1,7 +1,7 @@
 /* bench/redis.c: what a command of Redis costs the client, with 64 of them under way.
  *
- * Each of 64 loops sends its next command when it has the reply to the last one, and counts its own.  The peers: hiredis with libevent, on one
- * thread; and redis-benchmark with 64 connections, without pipelining.  All talk to the same server, over TCP.
+ * Each of 64 loops sends its next command when it has the reply to the last one, and counts its own.  The peers: hiredis with
+ * libevent, on one thread; and redis-benchmark with 64 connections, without pipelining.  All talk to the same server, over TCP.
  *
  * The server and its clients run on one CPU.  On two, each write of a client has to wake the CPU of the server.  In a virtual
  * machine that costs any client more than all else that it does, and the system puts the server now here, now there. */
