@@ -290,6 +290,28 @@ static inline size_t weir_test_trace_count(const struct weir_test_trace *trace, 
         return count;
 }
 
+/* Whether a trace of that work has a stage in which something waits, named with both texts. */
+static inline bool weir_test_waits_in_trace(void work(void *), void *context, const char *first, const char *second)
+{
+        char path[64];
+        bool is_there = false;
+
+        snprintf(path, sizeof path, "/tmp/weir-trace-%d.json", (int)getpid());
+        CU_ASSERT_EQUAL(weir_trace_start(path), 0);
+        work(context);
+        CU_ASSERT_EQUAL(weir_trace_stop(), 0);
+        struct weir_test_trace trace = weir_test_trace_read(path);
+        for (size_t i = 0; i < trace.count; i++) {
+                const struct weir_test_event *event = &trace.events[i];
+
+                is_there |= event->phase == 'b' && strncmp(event->name, "waiting ", 8) == 0 && strstr(event->name, first) &&
+                            strstr(event->name, second);
+        }
+        weir_test_trace_free(&trace);
+        unlink(path);
+        return is_there;
+}
+
 static inline const char *weir_test_track_name(const struct weir_test_trace *trace, int64_t track)
 {
         for (size_t i = 0; i < trace->count; i++)

@@ -38,6 +38,7 @@
 #include "kernel/data/visible.h"
 #include "kernel/memory/memory.h"
 #include "kernel/observe/log.h"
+#include "kernel/observe/trace.h"
 
 static const struct weir__task_ops promise_task_ops;
 
@@ -193,9 +194,13 @@ start(struct weir_task *task)
         bool is_over = false;
 
         task->size_class = 0; /* from now on free_memory frees it */
+        if (weir__trace_is_on())
+                weir__promise_trace_start(self);
         if (self->is_unbegun)
                 call_begin(self, &task->work);
         struct weir__promise_part *part = weir__promise_lock(self);
+        if (__builtin_expect(self->traced != NULL, 0))
+                weir__promise_trace_name(self);
         if (self->is_decided || self->is_held) {
                 is_over = self->is_decided;
                 task->status = self->outcome;
@@ -225,6 +230,8 @@ run(struct weir__work *work)
         struct weir__promise *self = promise_of((struct weir_task *)work);
 
         weir__promise_leave(self);
+        if (__builtin_expect(self->traced != NULL, 0))
+                weir__promise_trace_end(self);
         atomic_store_explicit(&self->task.word, WEIR__RUNNING, memory_order_release); /* for weir__series_behind */
         if (!self->is_decided)
                 call_cancel(self, work);
@@ -349,6 +356,7 @@ make(const struct weir_promise_kind *kind, weir_task_fn *done, void *context)
         self->outcome = 0;
         self->value = NULL;
         self->drop = NULL;
+        self->traced = NULL;
         self->kind = kind;
         self->label_size = 0;
         return self;

@@ -20,12 +20,14 @@ struct weir__promise {
         _Atomic bool is_linked; /* written under the part's lock */
 
         /* Guarded by the part's lock until the task is READY, then its worker's.  An end that comes later does not write. */
-        bool is_decided; /* an end has come, or the task will never start */
-        bool is_held;    /* a cancel comes too late */
-        bool is_given;   /* the task has the reference of the call that ended it */
+        bool is_decided : 1; /* an end has come, or the task will never start */
+        bool is_held : 1;    /* a cancel comes too late */
+        bool is_given : 1;   /* the task has the reference of the call that ended it */
         int outcome;
         void *value;
         weir_free_fn *drop; /* may be NULL */
+
+        struct weir__promise_trace *traced; /* the task's; NULL: no trace ran at its start */
 
         /* Constant; the label once the task is consumed.  It is rare, so it is last. */
         const struct weir_promise_kind *kind; /* NULL: none */
@@ -118,5 +120,19 @@ bool weir__promise_walk_on(struct weir__promise_walk *walk, struct weir__promise
 
 /* Ends a walk that may not be over. */
 void weir__promise_walk_end(struct weir__promise_walk *walk);
+
+/* The label, and what the kind says of it, in at most that many bytes of the label. */
+void weir__promise_write(const struct weir__promise *self, size_t label_most, char *text, size_t room);
+
+/* -- traces: the stage in which it waits -- */
+
+/* The task starts. */
+void weir__promise_trace_start(struct weir__promise *self) __attribute__((cold));
+
+/* It has begun, and is named by its label and by its kind.  Under the part's lock. */
+void weir__promise_trace_name(struct weir__promise *self) __attribute__((cold));
+
+/* It waits no more. */
+void weir__promise_trace_end(struct weir__promise *self) __attribute__((cold));
 
 #endif

@@ -11,6 +11,7 @@
 
 #include "factory/sync/waitable.h"
 #include "kernel/base/phase.h"
+#include "kernel/data/visible.h"
 
 #define PARTS WEIR__PROMISE_PARTS
 
@@ -79,20 +80,32 @@ WEIR__STEPS_OF(WEIR__MODULE_PROMISES, [WEIR__STEP_SHUTDOWN] = end_all, [WEIR__ST
 
 /* -- dumps -- */
 
+/* A label that is cut ends with three dots. */
+void
+weir__promise_write(const struct weir__promise *self, size_t label_most, char *text, size_t room)
+{
+        size_t size = self->label_size;
+        bool is_cut = size > label_most;
+        char *out = text, *end = text + room;
+
+        if (is_cut)
+                size = weir__utf8_cut(self->label, size, label_most);
+        if (size > 0)
+                out += snprintf(out, room, "\"%.*s%s\" ", (int)size, self->label, is_cut ? "..." : "");
+        *out = '\0';
+        weir__task_ops(&self->task)->describe(&self->task, out, (size_t)(end - out));
+        if (!*out && out > text)
+                out[-1] = '\0';
+}
+
 static void
 write_view(const struct weir__promise *self, struct weir__promise_view *view)
 {
         uint32_t word = atomic_load_explicit(&self->task.word, memory_order_relaxed);
-        char *out = view->text, *end = out + sizeof view->text;
 
         view->promise = self;
         view->is_lone = word == WEIR__PENDING && !self->task.series;
-        if (self->label_size > 0)
-                out += snprintf(out, sizeof view->text, "\"%s\" ", self->label);
-        *out = '\0';
-        weir__task_ops(&self->task)->describe(&self->task, out, (size_t)(end - out));
-        if (!*out && out > view->text)
-                out[-1] = '\0';
+        weir__promise_write(self, WEIR_PROMISE_LABEL_MAX, view->text, sizeof view->text);
 }
 
 static void

@@ -100,7 +100,8 @@ WEIR_API int weir_promise_set_label(weir_task *promise, const char *label);
 /* A function of a kind.  `own` is what the promise has of its own: its arguments, its state, its result. */
 typedef void weir_promise_fn(weir_task *promise, void *own);
 
-/* Writes what a dump says behind the label, in less than `room` bytes with the NUL.  Locks of the library
+/* Writes what dumps and traces say behind the label, in less than `room` bytes with the NUL.  It is called behind
+ * the begin function, on any thread, while the work goes on or has just ended the promise.  Locks of the library
  * are held: it calls no function of it, and waits for nothing. */
 typedef void weir_promise_describe_fn(const void *own, char *text, size_t room);
 
@@ -113,7 +114,7 @@ struct weir_promise_kind {
                                                the work to another thread.  It gets a reference, for the work, which drops
                                                it by weir_promise_finish or weir_promise_unref */
         weir_promise_fn *cancel;            /* nobody waits any more; as weir_promise_cancel_fn, with `own` */
-        weir_promise_describe_fn *describe; /* for dumps */
+        weir_promise_describe_fn *describe; /* for dumps and traces */
         weir_free_fn *free;                 /* the last reference is gone: frees `own` */
 };
 

@@ -8,8 +8,9 @@
  *   have the number of the series, the status that the callback saw, the lateness of a timer, and
  *   whether the callback has lost its poller;
  * - slices for sleeps;
- * - slices for each stage of a request and of a connect, such as "waiting GET https://example.com:443",
- *   each request in a row of its own, because stages last while their threads run other things;
+ * - slices for each stage of a request, a connect and a promise, such as "waiting GET
+ *   https://example.com:443", each in a row of its own, because stages last while their threads run
+ *   other things;
  * - arrows along each series, from one callback to the next; from the last callback before a
  *   parallel to the first one of each of its series; and from the worker that gives or loses a
  *   poller to the one that gets it;

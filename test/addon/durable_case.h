@@ -18,6 +18,7 @@
 #include <weir/timer.h>
 
 #include "test/support.h"
+#include "test/trace_fixture.h"
 
 #define HOUR WEIR_SEC(3600)
 

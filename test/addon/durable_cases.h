@@ -20,6 +20,7 @@ main(void)
         static const struct weir_test tests[] = {
                 WEIR_TEST(a_timer_is_delivered_when_it_is_due),
                 WEIR_TEST(a_timer_of_the_past_is_due_at_once),
+                WEIR_TEST(a_trace_names_the_operation),
                 WEIR_TEST(a_cancel_before_the_claim_decides),
                 WEIR_TEST(a_cancel_behind_the_claim_changes_nothing),
                 WEIR_TEST(a_set_makes_a_new_generation),

@@ -5,6 +5,22 @@
 #include "test/addon/durable_case.h"
 
 static void
+set_traced(void *store)
+{
+        CU_ASSERT(set(store, "a", HOUR, "x") == 0);
+}
+
+static void
+a_trace_names_the_operation(void)
+{
+        begin();
+        weir_durable *store = open_store();
+
+        CU_ASSERT_TRUE(weir_test_waits_in_trace(set_traced, store, "durable: ", " a"));
+        end(store);
+}
+
+static void
 a_timer_is_delivered_when_it_is_due(void)
 {
         begin();

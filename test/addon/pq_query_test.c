@@ -746,6 +746,7 @@ main(void)
                 WEIR_TEST(no_more_statements_are_kept_than_allowed),
                 WEIR_TEST(a_dump_says_what_queries_wait_for),
                 WEIR_TEST(figures_of_pools_are_among_all_others),
+                WEIR_TEST(a_trace_names_the_query),
                 WEIR_TEST(a_result_has_bounds),
                 WEIR_TEST(a_script_has_bounds_for_each_result),
                 WEIR_TEST(bounds_hold_in_transactions_and_count_all_columns),

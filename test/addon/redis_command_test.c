@@ -2,6 +2,7 @@
  * cancel. */
 #include "test/addon/redis_fixture.h"
 #include "test/metrics_form.h"
+#include "test/trace_fixture.h"
 
 #include <locale.h>
 #include <math.h>
@@ -542,6 +543,24 @@ a_dump_names_the_command(void)
         end();
 }
 
+static void
+say_get(void *unused)
+{
+        (void)unused;
+        SAY(redis, "GET key");
+}
+
+static void
+a_trace_names_the_command(void)
+{
+        char place[64];
+
+        begin();
+        snprintf(place, sizeof place, "(redis 127.0.0.1:%d, 1 under way)", server.port);
+        CU_ASSERT_TRUE(weir_test_waits_in_trace(say_get, NULL, "GET key", place));
+        end();
+}
+
 /* -- figures -- */
 
 static struct weir_redis_stats
@@ -709,6 +728,7 @@ main(void)
                 WEIR_TEST(a_deadline_of_the_series_counts),
                 WEIR_TEST(a_reply_that_is_too_large_fails),
                 WEIR_TEST(a_dump_names_the_command),
+                WEIR_TEST(a_trace_names_the_command),
                 WEIR_TEST(a_client_counts_what_it_does),
                 WEIR_TEST(attempts_that_make_no_connection_are_counted),
                 WEIR_TEST(figures_of_clients_are_among_all_others),

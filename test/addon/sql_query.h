@@ -4,6 +4,7 @@
 
 #include "test/addon/sql_server.h"
 #include "test/metrics_form.h"
+#include "test/trace_fixture.h"
 
 /* What a callback has seen. */
 struct seen {
@@ -134,6 +135,26 @@ dump(void)
         text[size > 0 ? size : 0] = '\0';
         close(ends[0]);
         return text;
+}
+
+static void
+ask_once(void *pool)
+{
+        CU_ASSERT_EQUAL(ask(pool, "SELECT 5").number, 5);
+}
+
+static void
+a_trace_names_the_query(void)
+{
+        struct SQL(config) config = SQL_CONFIG_DEFAULT;
+
+        weir_test_begin_real(2);
+        config.name = "test";
+        SQL_POOL *pool = SQL(new)(server_url(false), &config);
+        CU_ASSERT_PTR_NOT_NULL_FATAL(pool);
+        CU_ASSERT_TRUE(weir_test_waits_in_trace(ask_once, pool, "\"SELECT 5\"", "(pool test, "));
+        SQL(unref)(pool);
+        weir_test_end();
 }
 
 /* `SQL_BOUND_CLOSES`: a connection whose result was too large is closed, and not used again. */

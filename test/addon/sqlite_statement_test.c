@@ -1,5 +1,6 @@
 /* test/addon/sqlite_statement_test.c: statements, their parameters and rows, and what SQLite refuses. */
 #include "test/addon/sqlite.h"
+#include "test/trace_fixture.h"
 
 #include <math.h>
 
@@ -10,6 +11,21 @@ begin(void)
 {
         db = sqlite_begin(NULL);
         CU_ASSERT_EQUAL(sqlite_exec(db, "CREATE TABLE t(a INTEGER PRIMARY KEY, b UNIQUE, c CHECK (c <> 13))"), 0);
+}
+
+static void
+insert(void *unused)
+{
+        (void)unused;
+        CU_ASSERT_EQUAL(sqlite_exec(db, "INSERT INTO t VALUES (1, 2, 3)"), 0);
+}
+
+static void
+a_trace_names_the_statement(void)
+{
+        begin();
+        CU_ASSERT_TRUE(weir_test_waits_in_trace(insert, NULL, "\"INSERT INTO t VALUES (1,...\"", " busy, "));
+        sqlite_end(db);
 }
 
 /* -- values -- */
@@ -446,6 +462,7 @@ int
 main(void)
 {
         static const struct weir_test tests[] = {
+                WEIR_TEST(a_trace_names_the_statement),
                 WEIR_TEST(values_of_each_type_come_back),
                 WEIR_TEST(doubles_are_cut_to_integers),
                 WEIR_TEST(an_insert_says_what_it_has_changed),
