@@ -2,7 +2,7 @@
 # README.md, docs/ and the pages of bench/, examples/ and test/ show code that the tests run.  Each C block names the file that it
 # is quoted from in the line before it, <!-- tutorial/01-delay-server.c -->, and stands there word for word.  Links lead somewhere.  A word
 # that begins with weir_ is declared in a public header, or is the name of a metric.  No line is longer than 100 columns, but in
-# blocks of the output of programs (```text) and in the tables of test/.  Each page of docs/decisions is in its index.
+# blocks of the output of programs (```text) and in the tables of test/.  The indexes of docs/ and docs/decisions have each page.
 #
 # The reason of an abort that a page shows is expected by a test, word for word.  README.md is one screen.  Its program is no quote:
 # it compiles as it stands.
@@ -98,10 +98,17 @@ for page in glob.glob("docs/*.md") + glob.glob("include/weir/*.h"):
     for sentence in misled:
         if sentence in text:
             failures.append(f"{page}: \"{sentence}\" has misled")
+# Indexes: the list of decisions in the order of their numbers, with a link for each, and the list of documents.
 index = open("docs/decisions/README.md", encoding="utf-8").read()
-for page in glob.glob("docs/decisions/[0-9]*.md"):
-    if page.rsplit("/", 1)[1] not in index:
-        failures.append(f"{page}: not in docs/decisions/README.md")
+pages = sorted(os.path.basename(page) for page in glob.glob("docs/decisions/[0-9]*.md"))
+if re.findall(r"^- \[(\d{3})\]: .", index, re.M) != [page[:3] for page in pages]:
+    failures.append("docs/decisions/README.md: the list is not that of the decisions, in the order of their numbers")
+if re.findall(r"^\[\d{3}\]: .*", index, re.M) != [f"[{page[:3]}]: {page}" for page in pages]:
+    failures.append("docs/decisions/README.md: the links are not those of the decisions, in the order of their numbers")
+documents = open("docs/README.md", encoding="utf-8").read()
+for page in glob.glob("docs/*.md"):
+    if f"]({page[len('docs/'):]})" not in documents and page != "docs/README.md":
+        failures.append(f"{page}: not in docs/README.md")
 print("\n".join(failures))
 if failures or not quotes:
     sys.exit("docs_test: %d faults, %d quotes" % (len(failures), quotes))
