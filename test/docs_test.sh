@@ -105,6 +105,8 @@ if re.findall(r"^- \[(\d{3})\]: .", index, re.M) != [page[:3] for page in pages]
     failures.append("docs/decisions/README.md: the list is not that of the decisions, in the order of their numbers")
 if re.findall(r"^\[\d{3}\]: .*", index, re.M) != [f"[{page[:3]}]: {page}" for page in pages]:
     failures.append("docs/decisions/README.md: the links are not those of the decisions, in the order of their numbers")
+terms = [term.lower() for term in re.findall(r"^\| (.*?) \| ", open("docs/glossary.md", encoding="utf-8").read(), re.M)[1:]]
+failures += [f"docs/glossary.md: {term} stands behind {before}" for before, term in zip(terms, terms[1:]) if term < before]
 documents = open("docs/README.md", encoding="utf-8").read()
 for page in glob.glob("docs/*.md"):
     if f"]({page[len('docs/'):]})" not in documents and page != "docs/README.md":
