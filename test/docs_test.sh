@@ -10,7 +10,7 @@ set -euo pipefail
 
 cd "$WEIR_SOURCE"
 python3 - *.md docs/*.md docs/decisions/*.md bench/README.md examples/README.md test/*/README.md <<'PYTHON'
-import glob, os, re, subprocess, sys
+import decimal, glob, os, re, subprocess, sys
 
 failures, quotes = [], 0
 
@@ -98,6 +98,34 @@ for page in glob.glob("docs/*.md") + glob.glob("include/weir/*.h"):
     for sentence in misled:
         if sentence in text:
             failures.append(f"{page}: \"{sentence}\" has misled")
+# What README.md and the page of benchmarks quote of the tables, whose figures `make bench` rewrites.
+benchmarks = open("docs/benchmarks.md", encoding="utf-8").read()
+
+def quote(bench, case):
+    """The first row of a case in a group of tables: peer -> figure; and the commit that the group was measured at."""
+    group = re.search(f"<!-- bench: {bench} -->\n(.*?)<!-- end -->", benchmarks, re.S).group(1)
+    row = re.search(rf"^\|(.*)\|\n\|[-|]*\|\n(?:\|.*\n)*?\|( {re.escape(case)} \|.*)\|$", group, re.M)
+    header, values = ([cell.strip() for cell in row.group(part).split("|")] for part in (1, 2))
+    return dict(zip(header, values)), re.search(r"Measured at (\w+)", group).group(1)
+
+def rounded(row, peer, digits=0):
+    return str(decimal.Decimal(row[peer]).quantize(decimal.Decimal(10) ** -digits, decimal.ROUND_HALF_UP))
+
+(named, measured), (unnamed, _) = quote("timers", "named, hot, N=1e3, 60 s"), quote("timers", "unnamed, hot, N=1e3, 60 s")
+late, measured_late = quote("blocking", "1 callback sleeps")
+by_name, by_name_go, by_id, by_id_go = (rounded(row, peer) for row in (named, unnamed) for peer in ("weir", "go"))
+libuv = rounded(unnamed, "libuv")
+late_by = (rounded(late, "weir", 1), rounded(late, "libuv"), rounded(late, "go", 1))
+for text, page, quotation in (
+        (readme, "README.md", f"CPU | {by_name} ns | {libuv} ns ² | 1.1 µs or more ³ | {by_name_go} ns |"),
+        (readme, "README.md", f"weir {by_id}, Go {by_id_go}."),
+        (readme, "README.md", "late by | %s ms | %s ms | 20 threads ¹ | %s ms |" % late_by),
+        (benchmarks, "docs/benchmarks.md", f"CPU | {by_name} ns | no names | 1.1 µs or more | {by_name_go} ns |"),
+        (benchmarks, "docs/benchmarks.md", f"id | {by_id} ns | {libuv} ns, on one thread only | | {by_id_go} ns |"),
+        (benchmarks, "docs/benchmarks.md", f"of timers, measured at {measured},\n"
+                                           f"and of callbacks that block, measured at {measured_late}.")):
+    if quotation not in text:
+        failures.append(f"{page} does not quote the tables of docs/benchmarks.md: {quotation}")
 # Indexes: the list of decisions in the order of their numbers, with a link for each, and the list of documents.
 index = open("docs/decisions/README.md", encoding="utf-8").read()
 pages = sorted(os.path.basename(page) for page in glob.glob("docs/decisions/[0-9]*.md"))
