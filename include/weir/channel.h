@@ -30,8 +30,8 @@ typedef struct weir_channel weir_channel;
  * received.  `drop` may be NULL; it is not called for NULL messages.  It runs on a worker, or on
  * the thread whose call gave up the message.
  *
- * A channel may be a message, with weir_channel_unref as `drop`.  What it holds is dropped inside
- * that call.  A long chain of channels, each inside the next, therefore needs a deep stack when it
+ * A channel may be a message, with weir_channel_unref as `drop`.  That call drops the messages that it
+ * holds.  A long chain of channels, each inside the next, therefore needs a deep stack when it
  * is freed.  Do not build long ones.
  *
  * Owner:   the caller has a reference.

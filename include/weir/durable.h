@@ -291,13 +291,13 @@ WEIR_API int weir_durable_on(weir_durable *store, const char *topic, weir_task_f
  * - weir_durable_generation is that of the set.  It also tells the callback of a set its generation,
  *   that of a put-back the new one, and that of a cancel which one it has cancelled; 0: none.
  * - weir_durable_attempt counts from 1.
- * - weir_durable_token is greater than those of all former deliveries of the name.  Whoever writes for
- *   a delivery writes its token as well, and refuses to write over a greater one.  So a node that was
+ * - weir_durable_token is greater than those of all former deliveries of the name.  A writer
+ *   for a delivery writes its token as well, and refuses to write over a greater one.  So a node that was
  *   stopped, and whose lease has ended meanwhile, cannot undo what a later one has written.
  * - weir_durable_due is the due time that was asked for; with a policy of WEIR_DURABLE_ONCE, the last
  *   one that the delivery stands for.
  * - weir_durable_missed counts the due times of a schedule that the delivery stands for besides its own
- *   one, with WEIR_DURABLE_ONCE, up to 256.  What WEIR_DURABLE_SKIP has dropped is in the figures alone.
+ *   one, with WEIR_DURABLE_ONCE, up to 256.  Those that WEIR_DURABLE_SKIP has dropped are in the figures alone.
  *
  * Owner:   texts and payload are valid until the end of the series of the delivery.  The payload is
  *          followed by a NUL that is not counted.  `size` may be NULL.

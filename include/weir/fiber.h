@@ -17,11 +17,11 @@
  *     int err = weir_task_run(weir_fiber_new(fetch, NULL, NULL));
  *
  * A fiber is a task like any other: it stands in series, parallels, races and graphs, under retries
- * and timeouts.  What it awaits runs within the fiber's series.  So a cancel, a deadline and a
- * shutdown that end the fiber also end what it awaits.  After that each await of the fiber returns
+ * and timeouts.  The tasks that it awaits run within the fiber's series.  So a cancel, a deadline and
+ * a shutdown that end the fiber also end these tasks.  After that each await of the fiber returns
  * -ECANCELED, -ETIMEDOUT or -ESHUTDOWN at once, until the function returns.
  *
- * What flows do most has a call of its own: below, for streams in weir/stream.h (weir_fiber_read,
+ * The most frequent tasks have calls of their own: below, for streams in weir/stream.h (weir_fiber_read,
  * weir_fiber_write), for files in weir/file.h (weir_fiber_pread, weir_fiber_pwrite) and for HTTP in
  * weir/http_client.h (weir_fiber_http_get).
  *
@@ -85,7 +85,7 @@ WEIR_API int weir_fiber_begin_as(const char *name, weir_task *task, weir_fiber_f
 #define weir_fiber_begin(task, function, context) weir_fiber_begin_as(#function, task, function, context)
 
 /* Awaits a task: starts it within the fiber's series, and returns at its end, behind its callback.
- * What that callback has pushed into its series runs before the next task that the fiber awaits.
+ * Tasks that this callback has pushed into its series run before the next task that the fiber awaits.
  * Of a ticker the end is awaited, and not a tick.
  *
  * On a thread of the program it is weir_task_run.
@@ -151,8 +151,8 @@ struct weir_case {
 };
 
 /* Waits at several channels, and does the first operation that is possible, as weir_select_new does:
- * if several are possible, the first in the array.  What is possible at once needs no task.  The
- * second function waits for at most `limit`.  With 0 or less it only looks, as with a default case.
+ * if several are possible, the first in the array.  An operation that is possible at once needs no
+ * task.  The second function waits for at most `limit`.  With 0 or less it only looks, as with a default case.
  *
  * Owner:   the array is borrowed during the call.  The message of a winner with status 0 is the
  *          channel's if it was sent, and the caller's if it was received.  All other messages that

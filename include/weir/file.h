@@ -151,7 +151,7 @@ WEIR_API weir_task *weir_file_writev_new(weir_file *file, int64_t offset, const 
                                          weir_task_fn *done, void *context);
 
 /* The same at the end of the file, wherever that is, also if the file was opened without O_APPEND.
- * What one task appends stays together, unless the system writes only a part of it, as on a full
+ * The bytes of one task stay together, unless the system writes only a part of them, as on a full
  * disk.
  *
  * Owner, Result, Threads, Units: as for weir_file_write_new, which copies, and

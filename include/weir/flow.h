@@ -27,7 +27,7 @@ WEIR_API weir_task *weir_module_new(weir_series *series, weir_task_fn *done, voi
  * then, it ends with -ETIMEDOUT.  If both come at the very same instant, the limit wins.
  *
  * With a limit of 0 or less the other task does not begin: a function is not called, and a parallel
- * runs none of its children.  Its callback sees -ETIMEDOUT, once.  What was decided before stays: a
+ * runs none of its children.  Its callback sees -ETIMEDOUT, once.  An earlier decision stays: a
  * promise that has ended keeps its status, and the wait for a counter at its target has 0.
  * WEIR_FOREVER is no limit.  This task has no callback of its own: the other one has.  If the other
  * task is NULL or was made wrongly, the start, run or push of this task reports that.

@@ -108,8 +108,8 @@ struct weir_http_server_config {
  * of the running program, or the file that has replaced it.
  *
  * SIGHUP opens the access log again and reads the certificates again, as weir_http_server_reopen_log
- * and weir_http_server_reload do, if the server has such files, under the same conditions.  What goes
- * wrong is in the log, and the old files stay in use.
+ * and weir_http_server_reload do, if the server has such files, under the same conditions.  After a
+ * failure, which the log tells, the old files stay in use.
  *
  * Result:  0 after a stop, or how many exchanges were cut; errors of weir_http_server_start;
  *          -ESHUTDOWN when another thread ended the runtime.

@@ -37,7 +37,7 @@ typedef void weir_log_fn(enum weir_log_level level, const char *message, void *c
  *          function runs. */
 WEIR_API int weir_log_set(weir_log_fn *fn, void *context);
 
-/* Writes a message to the log, as printf(3) does, for libraries that make tasks.  What does not fit is cut.
+/* Writes a message to the log, as printf(3) does, for libraries that make tasks.  A message that is too long is cut.
  *
  * Threads: any.  In a forked child nothing is written. */
 WEIR_API void weir_log_write(enum weir_log_level level, const char *format, ...) __attribute__((format(printf, 2, 3)));

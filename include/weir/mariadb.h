@@ -170,7 +170,7 @@ WEIR_API int weir_mariadb_metrics_write(int fd);
  *
  * A cancel is decisive: until the callback begins it sees -ECANCELED, or -ETIMEDOUT at the deadline of its
  * series.  The connection of a statement that was sent is cut then, and replaced.  The new connection tells the
- * server to end the statement (KILL).  What it has done by then is unknown.
+ * server to end the statement (KILL).  Its effect until then is unknown.
  *
  * A query whose connection breaks is not sent again, as the server may have executed it.  One that was not
  * sent yet gets another connection.

@@ -26,7 +26,7 @@ WEIR_API void weir_parallel_add(weir_task *parallel, weir_task *task);
 WEIR_API void weir_parallel_add_series(weir_task *parallel, weir_series *series);
 
 /* The parallel ends at its first failure.  The first child that fails, in time, cancels all
- * others, and the parallel has the status of that child.  What the others have pending ends with
+ * others, and the parallel has the status of that child.  Pending tasks of the others end with
  * -ECANCELED, and so does every callback in them that has not begun.  The callback of the parallel
  * runs when all of them have ended.  Out of memory poisons the parallel.  Accepts NULL.
  *

@@ -139,8 +139,8 @@ WEIR_API int weir_pq_metrics_write(int fd);
 /* Makes a task of one statement, with parameters $1, $2 and so on.
  *
  * A cancel is decisive: until the callback begins it sees -ECANCELED, or -ETIMEDOUT at the deadline of its
- * series.  The server is asked to cancel a statement that it has begun.  What the statement has done by then
- * is unknown.  The connection is used again when the server has answered.
+ * series.  The server is asked to cancel a statement that it has begun.  The effect of the statement until
+ * then is unknown.  The connection is used again when the server has answered.
  *
  * A query whose connection breaks is not sent again, as the server may have executed it.  One that was not
  * sent yet gets another connection.
@@ -415,8 +415,8 @@ typedef struct weir_pq_event weir_pq_event;
  * Threads: any. */
 WEIR_API weir_channel *weir_pq_events_new(size_t capacity);
 
-/* Listens: LISTEN on a connection that all listeners of the pool share, beside those of its limit.  What comes
- * is sent into the channel, whose `drop` has to be weir_pq_event_free.  The first event says that it listens, and
+/* Listens: LISTEN on a connection that all listeners of the pool share, beside those of its limit.  Notifications
+ * are sent into the channel, whose `drop` has to be weir_pq_event_free.  The first event says that it listens, and
  * so does another one each time that the connection was made anew.
  *
  * A channel without room loses events.  The next one that has room says so (weir_pq_event_missed).

@@ -61,7 +61,7 @@ enum weir_process_group {
  *
  * - The program is started by a thread of the executor (weir/go.h).
  * - An early end of the task's series, and a shutdown, send SIGTERM to the program's process group, and
- *   SIGKILL after the grace period.  The callback comes when the program has ended.  What is left of
+ *   SIGKILL after the grace period.  The callback comes when the program has ended.  The rest of
  *   its group gets SIGKILL just before.
  * - A program that ends by itself leaves the rest of its group alone.  The task does not wait for
  *   others that have inherited its output.

@@ -21,7 +21,7 @@
  *     weir_endpoint *server = weir_endpoint_new("127.0.0.1:7777", &numbers);
  *     weir_task_start(weir_ask_new(server, "hello", 5, take, NULL));
  *
- * What is sent are messages.  A request is a message that wants a reply, which is another one. */
+ * Both sides send messages.  A request is a message that wants a reply, which is another one. */
 #ifndef WEIR_PROTOCOL_H
 #define WEIR_PROTOCOL_H
 
@@ -75,7 +75,7 @@ typedef uint64_t weir_protocol_match_fn(const void *message, size_t size, void *
  * Threads: a worker. */
 typedef void weir_protocol_hello_fn(weir_stream *stream, weir_series *series, void *context);
 
-/* A protocol.  What is 0 has its default.  It must stay as it is while anything uses it: make it static.
+/* A protocol.  A member that is 0 has its default.  It must stay as it is while anything uses it: make it static.
  *
  * The end of a message is found by a length field, a delimiter, a fixed size or a function: by exactly
  * one of them. */

@@ -1,7 +1,7 @@
 /* weir/rate.h: token buckets, which bound how often something happens.
  *
  * A bucket has room for `burst` tokens, and is full at first.  `tokens` tokens come in each period of
- * `per`, evenly, until it is full.  Who takes tokens may go on.  So in any span of time at most
+ * `per`, evenly, until it is full.  A flow that has taken tokens goes on.  So in any span of time at most
  * `burst` tokens are taken, and those that come in it.
  *
  *     weir_rate *rate = weir_rate_open(client, 10, WEIR_SEC(1), 20);      10 a second, 20 at once

@@ -227,7 +227,7 @@ WEIR_API weir_task *weir_redis_words_new(weir_redis *redis, weir_task_fn *done, 
  *   %s (const char *), %b (const void *, size_t), %d (int), %u (unsigned), %lld (long long), %llu (unsigned
  *   long long), %zu (size_t), %g (double, as many digits as it needs), %%
  *
- * What is put in stays within its word, whatever bytes it has.
+ * A value stays within its word, whatever bytes it has.
  *
  *     weir_redis_format_new(redis, NULL, NULL, "SET session:%d %b EX %u", id, data, size, 60)
  *
@@ -402,7 +402,7 @@ struct weir_redis_subscription_config {
 WEIR_API weir_redis_subscription *weir_redis_subscription_new(weir_redis *redis,
                                                               const struct weir_redis_subscription_config *config);
 
-/* Closes the connection and the channel.  What is in the channel can still be received.  Accepts NULL.
+/* Closes the connection and the channel.  Messages in the channel can still be received.  Accepts NULL.
  *
  * Owner:   takes the subscription.  Receivers with a reference keep the channel.
  * Threads: any. */

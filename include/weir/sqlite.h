@@ -58,9 +58,9 @@ typedef struct weir_sqlite_connection weir_sqlite_connection;
  * It is called outside of a transaction.  Result: 0; otherwise the connection is closed again, and the
  * task that needed it has that status.
  *
- * The PRAGMAs busy_timeout, query_only, journal_mode and locking_mode are the library's.  What would set
- * one of them is refused, here and in all tasks: SQLite says SQLITE_AUTH.  What they are anyway, WAL and
- * NORMAL, may be said of the last two. */
+ * The PRAGMAs busy_timeout, query_only, journal_mode and locking_mode are the library's.  A statement that
+ * would set one of them is refused, here and in all tasks: SQLite says SQLITE_AUTH.  The last two may be set
+ * to WAL and NORMAL, which they are anyway. */
 typedef int weir_sqlite_open_fn(weir_sqlite_connection *connection, void *context);
 
 /* When a commit is on the disk. */
@@ -272,7 +272,7 @@ WEIR_API int weir_sqlite_code(const weir_task *task);
  * but the database and its context.
  *
  * If SQLite undoes the transaction while a function runs, as by INSERT OR ROLLBACK, the function should return.
- * What it writes after that is not kept: its commit is refused (SQLITE_CONSTRAINT_COMMITHOOK).  If it returns 0
+ * Its later writes are not kept: their commit is refused (SQLITE_CONSTRAINT_COMMITHOOK).  If it returns 0
  * all the same, the task ends with -EINVAL, and weir_sqlite_code is SQLITE_ABORT_ROLLBACK.
  *
  * Statements that the function has prepared by sqlite3_prepare_v2 are reset when it returns. */

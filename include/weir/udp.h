@@ -223,12 +223,12 @@ WEIR_API size_t weir_udp_count(const weir_task *task);
  *
  * Owner:   the caller, until the task is consumed.  The data is copied.
  * Result:  NULL when out of memory; every consumer accepts NULL.  The task's start, run or push
- *          reports -EBADF for a NULL socket, and -EINVAL or -ENAMETOOLONG for what is no address.
+ *          reports -EBADF for a NULL socket, and -EINVAL or -ENAMETOOLONG for an invalid address.
  *          The task's status: 0; -EBADF: the socket was closed; -EMSGSIZE: it is too long, for UDP
  *          above 65,507 bytes; -EDESTADDRREQ: no `to`, and no peer; -ENOBUFS: the queue of a network
  *          interface is full; -EAGAIN: the queue of the Unix socket `to` is full; -ENOMEM or -ENOSPC:
  *          the system has no room to watch the socket; another error of sendmsg(2); -ECANCELED,
- *          -ETIMEDOUT or -ESHUTDOWN if its series ended before.  What was sent stays sent.
+ *          -ETIMEDOUT or -ESHUTDOWN if its series ended before.  A datagram that was sent stays sent.
  * Threads: any. */
 WEIR_API weir_task *weir_udp_send_new(weir_udp *udp, const char *to, const void *data, size_t size, weir_task_fn *done,
                                       void *context);
