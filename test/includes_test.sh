@@ -2,7 +2,7 @@
 # Includes flow proxy -> server or client -> net -> io -> factory -> kernel; protocol is used by server, client and factory, and knows only the dates of kernel; public
 # headers know only each other.  What a room says of the library's concepts in its public headers is held to the same order.
 # A library beside libweir knows public headers, its own folder, and how all of them write their figures.
-# Rooms, files and lines keep their sizes.
+# Rooms, files and lines keep their sizes.  docs/design.md lists the rooms in their order.
 set -euo pipefail
 
 source=${WEIR_SOURCE:?}
@@ -163,6 +163,11 @@ seq 601 >"$proof/kernel/fit/2.h"
 printf '%130s\n%131s\n' . . >"$proof/test/a.c"
 found=$(addons=database/few check_sizes "$proof")
 [ "$(wc -l <<<"$found")" -eq 6 ] || { printf 'the check of sizes says of a made-up tree:\n%s\n' "$found" >&2; exit 1; }
+
+# docs/design.md lists the rooms, those that include others above these.
+listed=$(sed -nE 's,^    ([a-z]+/[a-z]+)/ .*,\1,p' "$source/docs/design.md" | grep -v '^include/')
+ordered=$(for room in proxy server client net io factory protocol kernel; do rooms_of $room | tr ' ' '\n' | tac | sed "s,^,$room/,"; done)
+[ "$listed" = "$ordered" ] || { diff <(echo "$listed") <(echo "$ordered") || true; echo "docs/design.md does not list the rooms in their order" >&2; exit 1; }
 
 found=$(check_sizes "$source")
 [ -z "$found" ] || { echo "$found"; exit 1; }

@@ -8,7 +8,7 @@
  * owner, the owner sees the deadline.  If it comes after the owner, it sees the mark and wakes the owner.  A bulk delivery does
  * the same.  The lock makes the mark visible; releasing it is no fence.  test/model/wakeup.pml is the model.
  *
- * A wake-up from idle costs about 30 us of CPU, and a system call on each side.  Three rules keep their number low.  Each
+ * A wake-up from idle costs about 30 us of CPU, and a system call on each side.  Four rules keep their number low.  Each
  * has its figures in docs/decisions/202.
  *
  * Early wake-ups.  A timerfd that is set to an earlier time than the next deadline stays so, if that time is to come, and was
@@ -21,7 +21,7 @@
  * Timed waits.  A worker that other threads wake again and again, each time within FREQUENT, sleeps without the mark, for
  * at most TIMED.  Pushes cost no system call then, and wait for the end of the sleep.  A timed wait in which many work items
  * came doubles the next one, up to TIMED_MOST.  One in which none came is followed by a marked sleep, so an idle process
- * has no wake-ups.
+ * has no further wake-ups.
  *
  * Coalescing window, as in NAPI.  The HTTP server allows one while all its replies are late by design (weir__sleep_coalesce).
  * A burst is a marked sleep that descriptors end within half a window of the wake-up before.  After a burst of several events, or
