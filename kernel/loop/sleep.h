@@ -4,7 +4,10 @@
  *
  *      weir__sleep_begin   nothing is ready: chooses the kind of sleep and arms the timer for its end
  *      weir__sleep_wait    the system call
- *      weir__sleep_end     notes what this sleep says about the next one; weir__sleep_note_pushes adds what the inbox says */
+ *      weir__sleep_end     notes what this sleep says about the next one; weir__sleep_note_pushes adds what the inbox says
+ *
+ * On the virtual clock kernel/runtime/virtual.c takes the place of the first point: it decides whether the poller sleeps, and
+ * calls weir__sleep_arm when it has to look again soon. */
 #ifndef WEIR_KERNEL_SLEEP_H
 #define WEIR_KERNEL_SLEEP_H
 
@@ -60,7 +63,7 @@ static inline bool weir__sleep_is_timed(const struct weir__sleep_state *sleep)
  * timed one.  Returns WEIR__SLEEP_NONE if the deadline has come. */
 enum weir__sleep_kind weir__sleep_begin(struct weir__poller *poller, weir_nsec now, weir_nsec next);
 
-/* Arms the timer of the poller for an instant of CLOCK_MONOTONIC. */
+/* Arms the timer of the poller for an instant of CLOCK_MONOTONIC: for sleep.c itself, and for kernel/runtime/virtual.c. */
 void weir__sleep_arm(struct weir__poller *poller, weir_nsec deadline);
 
 /* Sleeps, or looks at the descriptors.  Returns how many events there are. */

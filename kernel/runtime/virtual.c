@@ -131,8 +131,9 @@ weir__virtual_advance(weir_nsec next)
 /* While something is on its way: how soon the worker looks again, in real time. */
 #define LOOK_AGAIN WEIR_USEC(100)
 
-/* By the owner of the poller, with SLEEPING in its inbox.  Returns true when the clock stands, or when another thread will wake
- * the worker.  Returns false when an event or the advance has made something ready. */
+/* In place of weir__sleep_begin (kernel/loop/sleep.h), by the owner of the poller, with SLEEPING in its inbox.  Returns true when
+ * the clock stands, or when another thread or the timer will wake the worker.  Returns false when an event or the advance has
+ * made something ready. */
 static bool
 sleep_or_advance(struct weir__poller *poller, weir_nsec next)
 {
