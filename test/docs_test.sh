@@ -4,7 +4,8 @@
 # that begins with weir_ is declared in a public header, or is the name of a metric.  No line is longer than 100 columns, but in
 # blocks of the output of programs (```text) and in the tables of test/.  The indexes of docs/ and docs/decisions have each page.
 #
-# The reason of an abort that a page shows is expected by a test, word for word.  README.md is one screen.  Its program is no quote:
+# The reason of an abort that a page shows is expected by a test, word for word.  docs/design.md has at most 6,000 words.  README.md
+# is one screen.  Its program is no quote:
 # it compiles as it stands.
 set -euo pipefail
 
@@ -126,6 +127,10 @@ for text, page, quotation in (
                                            f"and of callbacks that block, measured at {measured_late}.")):
     if quotation not in text:
         failures.append(f"{page} does not quote the tables of docs/benchmarks.md: {quotation}")
+# The page that says how all works together is read in one sitting.
+count = len(open("docs/design.md", encoding="utf-8").read().split())
+if count > 6000:
+    failures.append(f"docs/design.md has {count} words, which is more than 6,000")
 # Indexes: the list of decisions in the order of their numbers, with a link for each, and the list of documents.
 index = open("docs/decisions/README.md", encoding="utf-8").read()
 pages = sorted(os.path.basename(page) for page in glob.glob("docs/decisions/[0-9]*.md"))
