@@ -1,15 +1,21 @@
 /* test/addon/durable_outside.h: an engine outside the process, on the virtual clock.
  *
  * The clock stands while an operation is under way, and the engine takes the time of the wall clock for its own.  Its rings are
- * calls of this file instead of messages, for which no clock would wait. */
+ * calls of this file instead of messages, for which no clock would wait.
+ *
+ * The clock also stands while the engine connects (OUTSIDE_CONNECTS): one more connection may be wanted by an operation that ends
+ * without it.  Its limit is on the clock, so a leap would end the attempt, and the next leap the next attempt.  Hundreds of them
+ * are more than a server takes at a time. */
 #ifndef WEIR_TEST_DURABLE_OUTSIDE_H
 #define WEIR_TEST_DURABLE_OUTSIDE_H
 
 #include <errno.h>
 #include <pthread.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #include <weir/clock.h>
+#include <weir/go.h>
 
 #include "durable/store.h"
 
@@ -56,9 +62,27 @@ outside_ring(const weir_durable *from)
         }
 }
 
+#ifndef OUTSIDE_CONNECTS
+#define OUTSIDE_CONNECTS(engine) false
+#endif
+
+/* On a thread of the executor. */
+static inline void
+outside_release(void *context)
+{
+        weir_durable *store = context;
+
+        while (OUTSIDE_CONNECTS(store->engine))
+                usleep(1000);
+        weir_clock_release();
+        weir__durable_unref(store);
+}
+
 static inline void
 outside_ended(struct weir__durable_op *op)
 {
+        weir_durable *store = OUTSIDE_CONNECTS(op->store->engine) ? weir__durable_ref(op->store) : NULL;
+
         struct outside_op **at = &outside_ops;
 
         pthread_mutex_lock(&outside_lock);
@@ -72,7 +96,10 @@ outside_ended(struct weir__durable_op *op)
                 outside_ring(op->store);
         free(mine);
         op->ended(op);
-        weir_clock_release();
+        if (!store)
+                weir_clock_release();
+        else if (weir_task_start(weir_go_new("outside", outside_release, NULL, store)))
+                outside_release(store); /* while the runtime ends */
 }
 
 static inline void
