@@ -34,7 +34,11 @@ set_deadline(struct weir__mariadb_link *link, weir_nsec now, weir_nsec limit)
 static enum step
 leave(struct weir__mariadb_link *link, struct weir__mariadb_after *after)
 {
+        bool has_worked = !link->is_connecting;
+
         weir__mariadb_link_remove(link);
+        if (has_worked)
+                weir__sql_was_used_up(&link->pool->base);
         weir__mariadb_make_links(link->pool, after);
         return CLOSE;
 }
@@ -192,6 +196,7 @@ drop_connection(struct weir__mariadb_link *link, const char *problem)
         link->is_connecting = true;
         pool->base.connecting++;
         pool->base.lost++;
+        weir__sql_was_used_up(&pool->base);
         if (problem && !link->is_cut)
                 weir__sql_after_say(&after.base, "WARNING: pool %s: a connection broke: %s", pool->base.name, problem);
         weir__sql_unlock(&pool->base);

@@ -292,6 +292,8 @@ weir__pq_link_is_dead(struct weir__pq_link *link, bool was_ready, int status, co
                         was_refused(link, status, problem, after);
                 else if (status)
                         pool->base.lost++;
+                if (was_ready && !link->is_extra)
+                        weir__sql_was_used_up(&pool->base);
         }
         weir__pq_after_make_links(after, pool);
         weir__sql_unlock(&pool->base);

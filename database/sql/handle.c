@@ -273,6 +273,13 @@ weir__sql_was_connected(struct weir__sql_pool *pool)
 }
 
 void
+weir__sql_was_used_up(struct weir__sql_pool *pool)
+{
+        if (pool->link_count == pool->connecting)
+                pool->not_before = 0;
+}
+
+void
 weir__sql_note_problem(struct weir__sql_pool *handle, const char *problem)
 {
         if (problem && !handle->problem)

@@ -244,6 +244,10 @@ void weir__sql_was_refused(struct weir__sql_pool *pool, weir_nsec made);
 /* One has not. */
 void weir__sql_was_connected(struct weir__sql_pool *pool);
 
+/* A connection that worked is gone, or connects anew.  If it was the last one the next attempt does not wait: what has failed
+ * since were attempts to have more. */
+void weir__sql_was_used_up(struct weir__sql_pool *pool);
+
 /* Keeps the first problem of a transaction.  Accepts NULL. */
 void weir__sql_note_problem(struct weir__sql_pool *handle, const char *problem);
 

@@ -39,6 +39,45 @@ refusals_have_a_status(void)
         weir_test_end();
 }
 
+/* So many queries at once; those behind the first one would have connections of their own.  The clock is held. */
+static void
+ask_at_once(weir_pq *pool, unsigned count)
+{
+        struct end ends[2] = {fresh(), fresh()};
+
+        for (unsigned i = 0; i < count; i++)
+                weir_task_start(weir_pq_query_new(pool, "SELECT pg_sleep(0.02)", note_end, &ends[i]));
+        for (unsigned i = 0; i < count; i++) {
+                weir_test_latch_wait(&ends[i].latch);
+                CU_ASSERT_EQUAL(ends[i].status, 0);
+        }
+        WEIR_TEST_EVENTUALLY(server_stats(pool).connecting == 0);
+}
+
+/* The pause behind attempts to have more connections does not hold up the only one.  It would last as long as the clock is held. */
+static void
+the_last_connection_is_made_anew_at_once(void)
+{
+        char conninfo[200];
+
+        weir_test_begin_virtual();
+        weir_log_set(NULL, NULL);
+        server_ask("CREATE ROLE limited LOGIN CONNECTION LIMIT 1");
+        snprintf(conninfo, sizeof conninfo, "%s user=limited", server_conninfo(true));
+        weir_pq *pool = pool_of(conninfo, WEIR_SEC(10));
+        CU_ASSERT_EQUAL(weir_clock_hold(), 0);
+        ask_at_once(pool, 1);
+        ask_at_once(pool, 2);
+        ask_at_once(pool, 2);
+        CU_ASSERT_EQUAL(server_stats(pool).refused, 2); /* and behind the second attempt there is a pause */
+        server_ask("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = 'limited'");
+        WEIR_TEST_EVENTUALLY(server_stats(pool).connections == 0);
+        ask_at_once(pool, 1);
+        weir_clock_release();
+        weir_pq_unref(pool);
+        weir_test_end();
+}
+
 /* Attempts that were under way together are one failure: behind the first one there is no pause, which would last as long as the
  * clock is held. */
 static void
@@ -268,6 +307,7 @@ main(void)
 {
         static const struct weir_test tests[] = {
                 WEIR_TEST(refusals_have_a_status),
+                WEIR_TEST(the_last_connection_is_made_anew_at_once),
                 WEIR_TEST(attempts_that_fail_together_are_one_failure),
                 WEIR_TEST(names_are_looked_up_by_weir),
                 WEIR_TEST(one_that_does_not_answer_is_too_late),
