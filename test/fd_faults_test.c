@@ -7,11 +7,13 @@
 
 #include <errno.h>
 #include <limits.h>
+#include <stdarg.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
 
 #include "io/base/fd.h"
+#include "kernel/observe/log.h"
 
 /* -- faults -- */
 
@@ -48,6 +50,34 @@ fail_next(int operation, int error)
 {
         faulty_operation = operation;
         control_fault = error;
+}
+
+/* -- the log: no message is left out because another one has just come -- */
+
+static char logged[WEIR__LOG_SIZE]; /* the last message */
+
+void __real_weir__log_limited(struct weir__log_limit *limit, enum weir_log_level level, const char *format, ...);
+void __wrap_weir__log_limited(struct weir__log_limit *limit, enum weir_log_level level, const char *format, ...)
+        __attribute__((format(printf, 3, 4)));
+
+void
+__wrap_weir__log_limited(struct weir__log_limit *limit, enum weir_log_level level, const char *format, ...)
+{
+        char text[WEIR__LOG_SIZE];
+        va_list arguments;
+
+        (void)limit;
+        va_start(arguments, format);
+        vsnprintf(text, sizeof text, format, arguments);
+        va_end(arguments);
+        __real_weir__log_limited(NULL, level, "%s", text);
+}
+
+static void
+note_log(enum weir_log_level level, const char *message, void *context)
+{
+        (void)level, (void)context;
+        snprintf(logged, sizeof logged, "%s", message);
 }
 
 /* -- what the tests share -- */
@@ -351,22 +381,34 @@ files_and_closed_numbers_are_refused_by_the_first_wait(void)
 {
         const struct {
                 const char *path;
-                int flags, status;
-        } files[] = {{"/proc/self/exe", O_RDONLY, -EPERM}, {"/", O_RDONLY | O_DIRECTORY, -EPERM}, {"/dev/null", O_RDWR, -EPERM}};
+                int flags;
+                const char *what;
+        } files[] = {
+                {"/proc/self/exe", O_RDONLY, "it is a regular file, which the tasks of weir/file.h read"},
+                {"/", O_RDONLY | O_DIRECTORY, "it is a directory"},
+                {"/dev/null", O_RDWR, "it is a file that is always ready"},
+        };
         const int numbers[] = {1 << 16, 1 << 24, INT_MAX};
 
         begin();
+        CU_ASSERT_EQUAL(weir_log_set(note_log, NULL), 0);
         for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
                 struct weir_test_record record = {0};
+                char expected[256];
                 int file = open(files[i].path, files[i].flags | O_CLOEXEC);
                 weir_fd *fd = weir_fd_new(file);
 
                 start_readable(fd, &record);
                 weir_test_pass(0);
-                WEIR_TEST_CALLED(&record, files[i].status);
+                WEIR_TEST_CALLED(&record, -EPERM);
+                snprintf(expected, sizeof expected,
+                         "descriptor %d cannot be waited for: %s: expected a socket, pipe, terminal or the like", file,
+                         files[i].what);
+                CU_ASSERT_STRING_EQUAL(logged, expected);
                 weir_fd_forget(fd);
                 close(file);
         }
+        CU_ASSERT_EQUAL(weir_log_set(NULL, NULL), 0);
         for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
                 struct weir_test_record record = {0};
                 weir_fd *fd = weir_fd_new(numbers[i]);

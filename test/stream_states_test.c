@@ -212,16 +212,51 @@ a_finish_to_a_peer_that_has_gone_says_so(void)
         end();
 }
 
+static char logged[512]; /* the last message */
+
+static void
+note_log(enum weir_log_level level, const char *message, void *context)
+{
+        (void)level, (void)context;
+        snprintf(logged, sizeof logged, "%s", message);
+}
+
+#define LOGGED(...)                                                 \
+        do {                                                        \
+                char expected_[sizeof logged];                      \
+                                                                    \
+                snprintf(expected_, sizeof expected_, __VA_ARGS__); \
+                CU_ASSERT_STRING_EQUAL(logged, expected_);          \
+        } while (0)
+
+static void
+files_are_refused_with_a_word_about_file_tasks(void)
+{
+        int file = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
+
+        CU_ASSERT_EQUAL(weir_log_set(note_log, NULL), 0);
+        CU_ASSERT(!weir_stream_of(file) && errno == EPERM);
+        CU_ASSERT_EQUAL(weir_log_set(NULL, NULL), 0);
+        LOGGED("weir_stream_of: descriptor %d is a regular file: expected a connected socket, pipe or terminal; the tasks of "
+               "weir/file.h read files",
+               file);
+        CU_ASSERT_EQUAL(close(file), 0); /* it is still the program's */
+}
+
 static void
 a_stream_that_cannot_be_waited_for_keeps_its_error(void)
 {
         int null = open("/dev/null", O_RDWR | O_CLOEXEC);
 
-        CU_ASSERT_EQUAL(weir_log_set(NULL, NULL), 0);
+        CU_ASSERT_EQUAL(weir_log_set(note_log, NULL), 0);
         weir_test_begin_virtual();
         stream = weir_stream_of(null);
         peer = -1;
         all_are_refused(-EPERM, -EPERM);
+        CU_ASSERT_EQUAL(weir_log_set(NULL, NULL), 0);
+        LOGGED("a stream of descriptor %d: it is a file that is always ready: expected a socket, pipe or terminal; the tasks of "
+               "weir/file.h read files",
+               null);
         weir_stream_break(stream);
         all_are_refused(-EPERM, -EPERM);
         CU_ASSERT(fcntl(null, F_GETFD) < 0);
@@ -275,6 +310,7 @@ main(void)
                 WEIR_TEST(a_peer_that_has_ended_its_side_can_be_written_to),
                 WEIR_TEST(a_stream_that_has_failed_keeps_its_error),
                 WEIR_TEST(a_finish_to_a_peer_that_has_gone_says_so),
+                WEIR_TEST(files_are_refused_with_a_word_about_file_tasks),
                 WEIR_TEST(a_stream_that_cannot_be_waited_for_keeps_its_error),
                 WEIR_TEST(tasks_of_no_stream_are_refused_by_their_start),
         };
