@@ -1,4 +1,4 @@
-/* test/stream_server_tls_test.c: servers of streams that ask their clients for certificates. */
+/* test/stream_server_tls_test.c: servers of streams that ask their clients for certificates, and that get new ones by SIGHUP. */
 #include "test/stream_server_fixture.h"
 #include "test/tls_peer.h"
 
@@ -153,6 +153,124 @@ files_that_cannot_be_used_are_named(void)
         }
 }
 
+/* -- SIGHUP -- */
+
+static char address[32]; /* a socket that listens */
+static pthread_t server;
+static atomic_bool is_refused; /* what SIGHUP makes it read */
+
+static void
+hear(enum weir_log_level level, const char *message, void *unused)
+{
+        (void)level, (void)unused;
+        if (strstr(message, "SIGHUP: the files of TLS are not used"))
+                is_refused = true;
+}
+
+static void *
+serve_main(void *unused)
+{
+        (void)unused;
+        CU_ASSERT_EQUAL(weir_stream_serve_with(&at.config, address, echo, &at), 0);
+        return NULL;
+}
+
+static void
+begin_to_serve(void)
+{
+        struct sockaddr_in name = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+        socklen_t size = sizeof name;
+        int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+        CU_ASSERT_EQUAL_FATAL(bind(fd, (struct sockaddr *)&name, size), 0);
+        CU_ASSERT_EQUAL_FATAL(listen(fd, 16), 0);
+        CU_ASSERT_EQUAL_FATAL(getsockname(fd, (struct sockaddr *)&name, &size), 0);
+        at.port = ntohs(name.sin_port);
+        snprintf(address, sizeof address, "fd:%d", fd);
+        weir_test_begin_real(2);
+        CU_ASSERT_EQUAL(weir_log_set(hear, NULL), 0);
+        CU_ASSERT_EQUAL_FATAL(pthread_create(&server, NULL, serve_main, NULL), 0);
+}
+
+static void
+end_to_serve(void)
+{
+        CU_ASSERT_EQUAL(kill(getpid(), SIGTERM), 0);
+        CU_ASSERT_EQUAL(pthread_join(server, NULL), 0);
+        end();
+}
+
+static SSL *
+connect_to_it(void)
+{
+        SSL *client = tls_connect(at.port, &(struct tls_client_wish){0});
+
+        CU_ASSERT_PTR_NOT_NULL_FATAL(client);
+        return client;
+}
+
+static bool
+echoes(SSL *client)
+{
+        char room[8] = "";
+
+        return tls_send(client, "hello", 5) && SSL_read(client, room, sizeof room) == 5 && strcmp(room, "hello") == 0;
+}
+
+/* Whether a new client is served with the certificate of that name. */
+static bool
+shows(const char *name)
+{
+        SSL *client = connect_to_it();
+        bool is = strcmp(tls_server_shown(client), name) == 0;
+
+        CU_ASSERT_TRUE(echoes(client));
+        tls_hang_up(client);
+        return is;
+}
+
+static void
+sighup_brings_a_new_certificate_to_new_connections(void)
+{
+        tls_make_certificate("renewed", &(struct tls_wish){.common_name = "first", .key = TLS_EC});
+        prepare();
+        at.config.certificate_file = tls_path("renewed.pem");
+        at.config.private_key_file = tls_path("renewed.key");
+        begin_to_serve();
+        SSL *old = connect_to_it();
+        CU_ASSERT_STRING_EQUAL(tls_server_shown(old), "first");
+        CU_ASSERT_TRUE(echoes(old));
+        tls_make_certificate("renewed", &(struct tls_wish){.common_name = "second", .key = TLS_EC});
+        CU_ASSERT_TRUE(shows("first")); /* until the signal */
+        CU_ASSERT_EQUAL(kill(getpid(), SIGHUP), 0);
+        WEIR_TEST_EVENTUALLY(shows("second"));
+        CU_ASSERT_TRUE(echoes(old));
+        tls_write_file("renewed.pem", "nonsense", 8);
+        CU_ASSERT_EQUAL(kill(getpid(), SIGHUP), 0);
+        WEIR_TEST_EVENTUALLY(is_refused);
+        CU_ASSERT_TRUE(shows("second")); /* the former one stays */
+        CU_ASSERT_TRUE(echoes(old));
+        tls_hang_up(old);
+        end_to_serve();
+}
+
+/* It ends the program, unless that uses it. */
+static void
+sighup_is_left_alone_where_there_are_no_files(void)
+{
+        struct sigaction before, during;
+
+        sigaction(SIGHUP, NULL, &before);
+        prepare();
+        begin_to_serve();
+        int fd = dial();
+        CU_ASSERT_TRUE(is_echoed(fd, "hello"));
+        sigaction(SIGHUP, NULL, &during);
+        CU_ASSERT(during.sa_handler == before.sa_handler);
+        close(fd);
+        end_to_serve();
+}
+
 int
 main(void)
 {
@@ -161,6 +279,8 @@ main(void)
                 WEIR_TEST(another_authority_comes_with_a_reload),
                 WEIR_TEST(a_stream_may_have_no_certificate_to_show),
                 WEIR_TEST(files_that_cannot_be_used_are_named),
+                WEIR_TEST(sighup_brings_a_new_certificate_to_new_connections),
+                WEIR_TEST(sighup_is_left_alone_where_there_are_no_files),
         };
 
         tls_files_begin();

@@ -79,8 +79,9 @@ struct weir_stream_server_config {
 #endif
 
 /* Serves until SIGINT or SIGTERM, then stops within 30 s (stop_within).  A second signal cancels the
- * series that are left.  SIGUSR2 restarts the program, and SIGHUP reads the certificates again, all as
- * in weir_http_serve (weir/http_server.h), which may run beside it in another thread.
+ * series that are left.  SIGUSR2 restarts the program, and SIGHUP reads the certificates again, if the
+ * server has such files, all as in weir_http_serve (weir/http_server.h), which may run beside it in
+ * another thread.  Without such files SIGHUP ends the program, unless that uses the signal itself.
  *
  * Result:  0 after a stop, or how many series were cancelled; errors of weir_stream_server_start;
  *          -ESHUTDOWN when another thread ended the runtime; -ENOMEM.
