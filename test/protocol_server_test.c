@@ -1,6 +1,9 @@
 /* test/protocol_server_test.c: the server's side of own protocols: framing, replies, limits and hostile peers. */
 #include "test/protocol_fixture.h"
 
+#include <netinet/in.h>
+#include <poll.h>
+
 #include "net/stream/stream.h"
 
 static int peer, its_fd; /* both ends: of the test, of the stream */
@@ -35,13 +38,10 @@ static const struct weir_protocol lines = {
         .size = sizeof lines, .delimiter = "\r\n", .delimiter_size = 2, .bare = true, .depth = 4};
 
 static void
-begin_with(const struct weir_protocol *protocol, weir_task_fn *handler)
+serve(const int ends[2], const struct weir_protocol *protocol, weir_task_fn *handler)
 {
-        int ends[2];
-
         forget_heard();
         served = (struct weir_test_record){0};
-        CU_ASSERT_EQUAL_FATAL(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends), 0);
         peer = ends[1];
         its_fd = ends[0];
         stream = weir_stream_of(its_fd);
@@ -49,6 +49,37 @@ begin_with(const struct weir_protocol *protocol, weir_task_fn *handler)
         weir_task *task = weir_protocol_serve_new(stream, protocol, handler, weir_test_done, &served);
         CU_ASSERT_EQUAL_FATAL(weir_task_start(task), 0);
         weir_test_pass(0);
+}
+
+static void
+begin_with(const struct weir_protocol *protocol, weir_task_fn *handler)
+{
+        int ends[2];
+
+        CU_ASSERT_EQUAL_FATAL(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends), 0);
+        serve(ends, protocol, handler);
+}
+
+/* Over TCP, where a close without linger is a reset. */
+static void
+begin_over_tcp(const struct weir_protocol *protocol, weir_task_fn *handler)
+{
+        const struct linger none = {.l_onoff = 1};
+        const int small = 4096;
+        struct sockaddr_in name = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+        socklen_t size = sizeof name;
+        int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), client = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+        CU_ASSERT_EQUAL_FATAL(bind(listener, (struct sockaddr *)&name, size), 0);
+        CU_ASSERT_EQUAL_FATAL(listen(listener, 1), 0);
+        CU_ASSERT_EQUAL_FATAL(getsockname(listener, (struct sockaddr *)&name, &size), 0);
+        CU_ASSERT_EQUAL_FATAL(connect(client, (struct sockaddr *)&name, size), 0);
+        CU_ASSERT_EQUAL(setsockopt(client, SOL_SOCKET, SO_RCVBUF, &small, sizeof small), 0);
+        CU_ASSERT_EQUAL(setsockopt(client, SOL_SOCKET, SO_LINGER, &none, sizeof none), 0);
+        const int ends[2] = {accept4(listener, NULL, NULL, SOCK_CLOEXEC), client};
+        CU_ASSERT_EQUAL(setsockopt(ends[0], SOL_SOCKET, SO_SNDBUF, &small, sizeof small), 0);
+        close(listener);
+        serve(ends, protocol, handler);
 }
 
 static void
@@ -670,17 +701,38 @@ an_idle_connection_is_closed_if_that_is_asked_for(void)
 static void
 a_reset_in_any_state_ends_it(void)
 {
-        const char *wires[] = {"", "x", "x\r\n", "x9\r\n", "x9\r\ny\r\nz"};
+        const struct {
+                const char *wire;
+                weir_task_fn *handler;
+                const char *heard;
+                weir_nsec when; /* behind the reset */
+                bool is_full;
+                int status;
+        } states[] = {
+                {"", echo, "", 0, false, -ECONNRESET},                        /* idle */
+                {"x", echo, "", 0, false, -ECONNRESET},                       /* within a message */
+                {"x\r\n", echo, "x|", 0, false, -ECONNRESET},                 /* behind a reply */
+                {"x9\r\n", echo_later, "x9|", 0, false, -ECONNRESET},         /* a reply is due */
+                {"x9\r\ny\r\nz", echo_later, "x9|y|", 0, false, -ECONNRESET}, /* the next message has begun */
+                {"x\r\n", reply_large, "x|", 0, true, -ECONNRESET},           /* a reply waits for room */
+                /* It does not read before the replies are out. */
+                {"1\r\n1\r\n1\r\n1\r\n1\r\n", echo_later, "1|1|1|1|", WEIR_SEC(1), false, -ECONNRESET},
+        };
 
         weir_test_begin_virtual();
-        for (size_t i = 0; i < sizeof wires / sizeof *wires; i++) {
-                begin_with(&lines, echo_later);
-                put(peer, wires[i]);
+        for (size_t i = 0; i < sizeof states / sizeof *states; i++) {
+                begin_over_tcp(&lines, states[i].handler);
+                put(peer, states[i].wire);
                 weir_test_pass(0);
-                close(peer); /* a Unix socket with unread input is reset */
+                HEARD(states[i].heard);
+                CU_ASSERT_EQUAL(served.calls, 0);
+                CU_ASSERT_EQUAL(poll(&(struct pollfd){.fd = its_fd, .events = POLLOUT}, 1, 0) == 0, states[i].is_full);
+                close(peer);
                 peer = dup(0);
+                weir_nsec began = weir_now();
                 weir_test_pass(WEIR_SEC(20));
-                CU_ASSERT_EQUAL(served.calls, 1);
+                SERVED(states[i].status);
+                CU_ASSERT_EQUAL(served.at - began, states[i].when);
                 end_peer();
         }
         weir_test_end();
