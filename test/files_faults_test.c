@@ -7,11 +7,15 @@
 
 #include <errno.h>
 #include <limits.h>
+#include <stdarg.h>
+#include <sys/stat.h>
 #include <sys/uio.h>
 
+#include "io/file/file.h"
 #include "test/blocks_fixture.h"
 
 static char path[] = "/tmp/weir-file-faults-XXXXXX";
+static char folder[sizeof path + 2]; /* beside it; there while a test needs it */
 
 /* -- faults -- */
 
@@ -27,6 +31,7 @@ enum fault {
 };
 
 static _Atomic int fault, faults_left; /* which, and how often from now on */
+static _Atomic int calls_before;       /* that go well */
 static _Atomic bool is_first;          /* since that was said */
 
 static enum fault
@@ -34,6 +39,8 @@ next_fault(void)
 {
         int left = atomic_load(&faults_left);
 
+        if (left > 0 && atomic_fetch_sub(&calls_before, 1) > 0)
+                return NO_FAULT;
         while (left > 0)
                 if (atomic_compare_exchange_weak(&faults_left, &left, left - 1))
                         return fault != DIRECT_END ? (enum fault)fault : atomic_exchange(&is_first, false) ? HALF : INVALID;
@@ -47,12 +54,20 @@ fault_of_call(void)
         return fault == AGAIN ? NO_FAULT : next_fault();
 }
 
+/* Behind so many calls. */
 static void
-have(enum fault what, int often)
+have_behind(int calls, enum fault what, int often)
 {
         fault = what;
         is_first = true;
+        calls_before = calls;
         faults_left = often;
+}
+
+static void
+have(enum fault what, int often)
+{
+        have_behind(0, what, often);
 }
 
 static int
@@ -126,6 +141,57 @@ WRAP(fdatasync, (int fd), fd)
 WRAP(ftruncate, (int fd, off_t size), fd, size)
 WRAP(rename, (const char *from, const char *to), from, to)
 WRAP(unlink, (const char *name), name)
+WRAP(mkdir, (const char *name, mode_t mode), name, mode)
+WRAP(rmdir, (const char *name), name)
+WRAP(stat, (const char *name, struct stat *found), name, found)
+WRAP(lstat, (const char *name, struct stat *found), name, found)
+WRAP(fstat, (int fd, struct stat *found), fd, found)
+
+int __real_open(const char *name, int flags, ...);
+int __wrap_open(const char *name, int flags, ...);
+
+int
+__wrap_open(const char *name, int flags, ...)
+{
+        enum fault what = fault_of_call();
+        va_list mode;
+
+        if (what) {
+                errno = error_of(what);
+                return -1;
+        }
+        va_start(mode, flags);
+        int fd = __real_open(name, flags, flags & O_CREAT ? va_arg(mode, mode_t) : 0);
+        va_end(mode);
+        return fd;
+}
+
+DIR *__real_opendir(const char *name);
+DIR *__wrap_opendir(const char *name);
+struct dirent *__real_readdir(DIR *directory);
+struct dirent *__wrap_readdir(DIR *directory);
+
+DIR *
+__wrap_opendir(const char *name)
+{
+        enum fault what = fault_of_call();
+
+        if (!what)
+                return __real_opendir(name);
+        errno = error_of(what);
+        return NULL;
+}
+
+struct dirent *
+__wrap_readdir(DIR *directory)
+{
+        enum fault what = fault_of_call();
+
+        if (!what)
+                return __real_readdir(directory);
+        errno = error_of(what);
+        return NULL;
+}
 
 static _Atomic int closes;       /* with a fault */
 static _Atomic int watched = -1; /* a descriptor: how often it was closed, and how often by a poller */
@@ -199,8 +265,11 @@ __wrap_io_uring_peek_batch_cqe(struct io_uring *ring, struct io_uring_cqe **answ
 {
         count = __real_io_uring_peek_batch_cqe(ring, answers, count);
         for (unsigned i = 0; i < count; i++) {
-                enum fault what = answers[i]->user_data && answers[i]->res >= 0 ? next_fault() : NO_FAULT;
+                const struct weir__file_task *task = io_uring_cqe_get_data(answers[i]);
+                enum fault what = task && answers[i]->res >= 0 ? next_fault() : NO_FAULT;
 
+                if (what && task->kind == WEIR__FILE_OPEN) /* it is as if it had not been opened */
+                        __real_close(answers[i]->res);
                 if (what == HALF)
                         answers[i]->res = (answers[i]->res + 1) / 2;
                 else if (what)
@@ -274,6 +343,8 @@ struct seen {
         int status;
         size_t count;
         char data[32];
+        char names[32]; /* of a list */
+        int64_t size;   /* of a stat; -1: there is none */
         weir_file *file;
 };
 
@@ -285,9 +356,12 @@ see(weir_task *task, void *context)
         const void *data = weir_file_data(task, &size);
 
         seen->status = weir_task_status(task);
+        seen->size = weir_file_stat(task) ? (int64_t)weir_file_stat(task)->st_size : -1;
         seen->count = weir_file_count(task);
         if (data)
                 memcpy(seen->data, data, size < sizeof seen->data ? size : sizeof seen->data);
+        for (size_t i = 0; weir_file_entry(task, i, NULL); i++)
+                strncat(seen->names, weir_file_entry(task, i, NULL), sizeof seen->names - strlen(seen->names) - 1);
         seen->file = weir_file_open_take(task);
 }
 
@@ -301,6 +375,16 @@ anew(void)
 }
 
 #define RUN(call, ...) weir_task_run(weir_file_##call##_new(__VA_ARGS__, see, anew()))
+
+/* With so many faults, all of which it meets. */
+#define RUN_WITH(what, often, call, ...)              \
+        ({                                            \
+                have((what), (often));                \
+                int status_ = RUN(call, __VA_ARGS__); \
+                                                      \
+                CU_ASSERT_EQUAL(faults_left, 0);      \
+                status_;                              \
+        })
 
 static weir_file *
 open_file(void)
@@ -335,26 +419,30 @@ static void
 interrupt(void)
 {
         const struct iovec parts[] = {{"abc", 3}, {"defg", 4}};
-        weir_file *file;
 
-        have(INTERRUPTED, 2);
-        file = open_file();
-        have(INTERRUPTED, 3);
-        CU_ASSERT_EQUAL(RUN(writev, file, 0, parts, 2), 0);
+        CU_ASSERT_EQUAL(RUN_WITH(INTERRUPTED, 2, open, path, O_RDWR | O_CREAT | O_TRUNC, 0600), 0);
+        weir_file *file = seen.file;
+        CU_ASSERT_PTR_NOT_NULL_FATAL(file);
+        CU_ASSERT_EQUAL(RUN_WITH(INTERRUPTED, 3, writev, file, 0, parts, 2), 0);
         CU_ASSERT_EQUAL(seen.count, 7);
-        have(INTERRUPTED, 3);
-        CU_ASSERT_EQUAL(RUN(sync, file), 0);
-        have(INTERRUPTED, 3);
-        CU_ASSERT_EQUAL(RUN(sync_data, file), 0);
-        have(INTERRUPTED, 3);
-        CU_ASSERT_EQUAL(RUN(truncate, file, 6), 0);
-        have(INTERRUPTED, 3);
-        CU_ASSERT_EQUAL(RUN(read, file, 0, 6), 0);
+        CU_ASSERT_EQUAL(RUN_WITH(INTERRUPTED, 3, sync, file), 0);
+        CU_ASSERT_EQUAL(RUN_WITH(INTERRUPTED, 3, sync_data, file), 0);
+        CU_ASSERT_EQUAL(RUN_WITH(INTERRUPTED, 3, truncate, file, 6), 0);
+        CU_ASSERT_EQUAL(RUN_WITH(INTERRUPTED, 3, read, file, 0, 6), 0);
         CU_ASSERT(seen.count == 6 && memcmp(seen.data, "abcdef", 6) == 0);
-        CU_ASSERT_EQUAL(faults_left, 0);
+        CU_ASSERT_EQUAL(RUN_WITH(INTERRUPTED, 3, stat, path, true), 0);
+        CU_ASSERT_EQUAL(seen.size, 6);
+        CU_ASSERT_EQUAL(RUN_WITH(INTERRUPTED, 3, stat, path, false), 0);
+        CU_ASSERT_EQUAL(seen.size, 6);
+        CU_ASSERT_EQUAL(RUN_WITH(INTERRUPTED, 3, stat_open, file), 0);
+        CU_ASSERT_EQUAL(seen.size, 6);
+        CU_ASSERT_EQUAL(RUN_WITH(INTERRUPTED, 3, rename, path, path), 0);
+        CU_ASSERT_EQUAL(RUN_WITH(INTERRUPTED, 3, mkdir, folder, 0700), 0);
+        CU_ASSERT_EQUAL(RUN_WITH(INTERRUPTED, 3, rmdir, folder), 0);
+        CU_ASSERT_EQUAL(RUN_WITH(INTERRUPTED, 3, unlink, path), 0);
+        CU_ASSERT_EQUAL(RUN(stat, path, true), -ENOENT);
         closes = 0;
-        have(INTERRUPTED, 1);
-        CU_ASSERT_EQUAL(RUN(close, file), 0); /* it is closed, and must not be closed again */
+        CU_ASSERT_EQUAL(RUN_WITH(INTERRUPTED, 1, close, file), 0); /* it is closed, and must not be closed again */
         CU_ASSERT_EQUAL(closes, 1);
         weir_file_unref(file);
 }
@@ -371,23 +459,24 @@ fail(void)
         weir_file *file = open_file();
 
         CU_ASSERT_EQUAL(RUN(write, file, 0, "abcd", 4), 0);
-        have(FAILS, 1);
-        CU_ASSERT_EQUAL(RUN(read, file, 0, 3), -EIO);
+        CU_ASSERT_EQUAL(RUN_WITH(FAILS, 1, open, path, O_RDONLY, 0), -EIO);
+        CU_ASSERT_PTR_NULL(seen.file);
+        CU_ASSERT_EQUAL(RUN_WITH(FAILS, 1, read, file, 0, 3), -EIO);
         CU_ASSERT_EQUAL(seen.count, 0);
-        have(FAILS, 1);
-        CU_ASSERT_EQUAL(RUN(write, file, 0, "abc", 3), -EIO);
-        have(FAILS, 1);
-        CU_ASSERT_EQUAL(RUN(append, file, "abc", 3), -EIO);
-        have(FAILS, 1);
-        CU_ASSERT_EQUAL(RUN(sync, file), -EIO);
-        have(FAILS, 1);
-        CU_ASSERT_EQUAL(RUN(truncate, file, 3), -EIO);
-        have(FAILS, 1);
-        CU_ASSERT_EQUAL(RUN(rename, path, path), -EIO);
-        have(FAILS, 1);
-        CU_ASSERT_EQUAL(RUN(unlink, path), -EIO);
-        have(FAILS, 1);
-        CU_ASSERT_EQUAL(RUN(close, file), -EIO);
+        CU_ASSERT_EQUAL(RUN_WITH(FAILS, 1, write, file, 0, "abc", 3), -EIO);
+        CU_ASSERT_EQUAL(RUN_WITH(FAILS, 1, append, file, "abc", 3), -EIO);
+        CU_ASSERT_EQUAL(RUN_WITH(FAILS, 1, sync, file), -EIO);
+        CU_ASSERT_EQUAL(RUN_WITH(FAILS, 1, sync_data, file), -EIO);
+        CU_ASSERT_EQUAL(RUN_WITH(FAILS, 1, truncate, file, 3), -EIO);
+        CU_ASSERT_EQUAL(RUN_WITH(FAILS, 1, stat, path, true), -EIO);
+        CU_ASSERT_EQUAL(RUN_WITH(FAILS, 1, stat, path, false), -EIO);
+        CU_ASSERT_EQUAL(RUN_WITH(FAILS, 1, stat_open, file), -EIO);
+        CU_ASSERT_EQUAL(seen.size, -1); /* there is no stat to be seen */
+        CU_ASSERT_EQUAL(RUN_WITH(FAILS, 1, rename, path, path), -EIO);
+        CU_ASSERT_EQUAL(RUN_WITH(FAILS, 1, unlink, path), -EIO);
+        CU_ASSERT_EQUAL(RUN_WITH(FAILS, 1, mkdir, folder, 0700), -EIO);
+        CU_ASSERT_EQUAL(RUN_WITH(FAILS, 1, rmdir, folder), -EIO);
+        CU_ASSERT_EQUAL(RUN_WITH(FAILS, 1, close, file), -EIO);
         CU_ASSERT_EQUAL(RUN(close, file), -EBADF);
         weir_file_unref(file);
 }
@@ -396,6 +485,51 @@ static void
 an_error_of_the_disk_is_the_status(void)
 {
         on_both(fail);
+}
+
+/* -- a directory that cannot be read to its end -- */
+
+#define LIST_CALLS 7 /* opendir; readdir of ".", "..", three files and the end */
+
+static bool
+has_all_names(void)
+{
+        return seen.count == 3 && strlen(seen.names) == 3 && strchr(seen.names, 'a') && strchr(seen.names, 'b') &&
+               strchr(seen.names, 'c');
+}
+
+static void
+list(void)
+{
+        for (int at = 0; at <= LIST_CALLS; at++) {
+                have_behind(at, FAILS, 1);
+                CU_ASSERT_EQUAL(RUN(list, folder), at < LIST_CALLS ? -EIO : 0);
+                CU_ASSERT_EQUAL(faults_left, at < LIST_CALLS ? 0 : 1);
+                CU_ASSERT(at < LIST_CALLS ? seen.count == 0 && !*seen.names : has_all_names());
+                have_behind(at, INTERRUPTED, 2);
+                CU_ASSERT_EQUAL(RUN(list, folder), 0);
+                CU_ASSERT_EQUAL(faults_left, at < LIST_CALLS ? 0 : 2);
+                CU_ASSERT(has_all_names());
+        }
+        have(NO_FAULT, 0);
+}
+
+static void
+a_list_is_whole_or_an_error(void)
+{
+        char name[sizeof folder + 2];
+
+        CU_ASSERT_EQUAL_FATAL(mkdir(folder, 0700), 0);
+        for (char letter = 'a'; letter <= 'c'; letter++) {
+                snprintf(name, sizeof name, "%s/%c", folder, letter);
+                CU_ASSERT_EQUAL(mkdir(name, 0700), 0);
+        }
+        on_both(list);
+        for (char letter = 'a'; letter <= 'c'; letter++) {
+                snprintf(name, sizeof name, "%s/%c", folder, letter);
+                CU_ASSERT_EQUAL(rmdir(name), 0);
+        }
+        CU_ASSERT_EQUAL(rmdir(folder), 0);
 }
 
 static void
@@ -749,12 +883,19 @@ without_memory_tasks_report_it_and_leave_nothing(void)
 }
 
 static const struct weir_test tests[] = {
-        WEIR_TEST(an_interrupted_call_is_made_again_but_for_close),  WEIR_TEST(an_error_of_the_disk_is_the_status),
-        WEIR_TEST(a_short_read_or_write_goes_on_by_itself),          WEIR_TEST(a_direct_read_that_was_short_is_at_the_end),
-        WEIR_TEST(requests_that_the_kernel_gives_up_are_made_again), WEIR_TEST(where_the_kernel_refuses_rings_the_queue_does_it),
-        WEIR_TEST(a_poller_that_gets_no_ring_uses_the_queue),        WEIR_TEST(what_the_kernel_does_not_take_is_tried_again),
-        WEIR_TEST(what_a_ring_cannot_wait_for_goes_to_the_queue),    WEIR_TEST(a_cancel_meets_those_that_go_to_the_queue),
-        WEIR_TEST(no_poller_closes_a_file_not_even_in_a_shutdown),   WEIR_TEST(large_reads_are_spread_over_rounds),
+        WEIR_TEST(an_interrupted_call_is_made_again_but_for_close),
+        WEIR_TEST(an_error_of_the_disk_is_the_status),
+        WEIR_TEST(a_list_is_whole_or_an_error),
+        WEIR_TEST(a_short_read_or_write_goes_on_by_itself),
+        WEIR_TEST(a_direct_read_that_was_short_is_at_the_end),
+        WEIR_TEST(requests_that_the_kernel_gives_up_are_made_again),
+        WEIR_TEST(where_the_kernel_refuses_rings_the_queue_does_it),
+        WEIR_TEST(a_poller_that_gets_no_ring_uses_the_queue),
+        WEIR_TEST(what_the_kernel_does_not_take_is_tried_again),
+        WEIR_TEST(what_a_ring_cannot_wait_for_goes_to_the_queue),
+        WEIR_TEST(a_cancel_meets_those_that_go_to_the_queue),
+        WEIR_TEST(no_poller_closes_a_file_not_even_in_a_shutdown),
+        WEIR_TEST(large_reads_are_spread_over_rounds),
         WEIR_TEST(without_memory_tasks_report_it_and_leave_nothing),
 };
 
@@ -766,6 +907,7 @@ main(void)
         if (fd < 0)
                 return 1;
         __real_close(fd);
+        snprintf(folder, sizeof folder, "%s.d", path);
         int failed = weir_test_main("files, faults", tests, sizeof tests / sizeof *tests);
         faults_left = 0;
         unlink(path);
