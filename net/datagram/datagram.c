@@ -384,8 +384,12 @@ weir__datagram_error(int fd, struct weir_udp_address *to, int *error)
                                 .msg_iovlen = 1,
                                 .msg_control = control,
                                 .msg_controllen = sizeof control};
+        ssize_t got;
 
-        if (recvmsg(fd, &header, MSG_ERRQUEUE | MSG_DONTWAIT) < 0)
+        do {
+                got = recvmsg(fd, &header, MSG_ERRQUEUE | MSG_DONTWAIT);
+        } while (got < 0 && errno == EINTR);
+        if (got < 0)
                 return false;
         *error = 0;
         memset(to, 0, sizeof *to);
