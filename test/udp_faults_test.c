@@ -1,5 +1,6 @@
 /* test/udp_faults_test.c: sockets of datagrams when the system refuses memory, descriptors, or a datagram. */
 #include "test/udp_fixture.h"
+#include "test/blocks_fixture.h"
 #include "test/timer_fixture.h"
 
 #include <sys/epoll.h>
@@ -7,7 +8,19 @@
 
 /* -- what the library calls instead of the system -- */
 
-enum call { CALL_ALLOC, CALL_CALLOC, CALL_MMAP, CALL_SOCKET, CALL_EPOLL_CTL, CALL_RECVMMSG, CALL_SENDTO, CALL_SENDMMSG, CALLS };
+enum call {
+        CALL_CALLOC,
+        CALL_MMAP,
+        CALL_SOCKET,
+        CALL_BIND,
+        CALL_CONNECT,
+        CALL_EPOLL_CTL,
+        CALL_RECVMMSG,
+        CALL_RECVMSG, /* of errors that hosts report */
+        CALL_SENDTO,
+        CALL_SENDMMSG,
+        CALLS,
+};
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
@@ -58,14 +71,6 @@ fails(enum call call)
         return fails;
 }
 
-void *__real_weir__alloc(size_t size);
-void *__wrap_weir__alloc(size_t size);
-void *
-__wrap_weir__alloc(size_t size)
-{
-        return fails(CALL_ALLOC) ? NULL : __real_weir__alloc(size);
-}
-
 void *__real_calloc(size_t count, size_t size);
 void *__wrap_calloc(size_t count, size_t size);
 void *
@@ -90,6 +95,22 @@ __wrap_socket(int family, int type, int protocol)
         return fails(CALL_SOCKET) ? -1 : __real_socket(family, type, protocol);
 }
 
+int __real_bind(int fd, const struct sockaddr *name, socklen_t size);
+int __wrap_bind(int fd, const struct sockaddr *name, socklen_t size);
+int
+__wrap_bind(int fd, const struct sockaddr *name, socklen_t size)
+{
+        return fails(CALL_BIND) ? -1 : __real_bind(fd, name, size);
+}
+
+int __real_connect(int fd, const struct sockaddr *name, socklen_t size);
+int __wrap_connect(int fd, const struct sockaddr *name, socklen_t size);
+int
+__wrap_connect(int fd, const struct sockaddr *name, socklen_t size)
+{
+        return fails(CALL_CONNECT) ? -1 : __real_connect(fd, name, size);
+}
+
 int __real_epoll_ctl(int epoll, int operation, int fd, struct epoll_event *event);
 int __wrap_epoll_ctl(int epoll, int operation, int fd, struct epoll_event *event);
 int
@@ -104,6 +125,14 @@ int
 __wrap_recvmmsg(int fd, struct mmsghdr *messages, unsigned count, int flags, struct timespec *limit)
 {
         return fails(CALL_RECVMMSG) ? -1 : __real_recvmmsg(fd, messages, count, flags, limit);
+}
+
+ssize_t __real_recvmsg(int fd, struct msghdr *message, int flags);
+ssize_t __wrap_recvmsg(int fd, struct msghdr *message, int flags);
+ssize_t
+__wrap_recvmsg(int fd, struct msghdr *message, int flags)
+{
+        return flags & MSG_ERRQUEUE && fails(CALL_RECVMSG) ? -1 : __real_recvmsg(fd, message, flags);
 }
 
 ssize_t __real_sendto(int fd, const void *data, size_t size, int flags, const struct sockaddr *to, socklen_t to_size);
@@ -202,19 +231,57 @@ a_cancel_ends_the_wait_for_room(void)
 static void
 an_interrupted_call_is_made_again(void)
 {
-        struct weir_test_taken taken = {0}, sent = {0};
+        struct weir_test_taken taken = {0}, sent = {0}, sent_many = {0};
+        struct weir_udp_address to;
 
         begin();
-        fail(CALL_RECVMMSG, 0, 1, EINTR);
-        fail(CALL_SENDTO, 0, 1, EINTR);
+        weir_udp_address_read(&to, weir_test_at(plain_port));
+        weir_task *many = weir_udp_send_many_new(udp, weir_test_take, &sent_many);
+        weir_udp_send_add(many, &to, "1", 1);
+        weir_udp_send_add(many, &to, "22", 2); /* no segment of one message with the first */
+        fail(CALL_RECVMMSG, 0, 2, EINTR);
+        fail(CALL_SENDTO, 0, 2, EINTR);
+        fail(CALL_SENDMMSG, 0, 2, EINTR);
         weir_task_start(weir_udp_receive_new(udp, weir_test_take, &taken));
         weir_task_start(send_one(&sent));
+        weir_task_start(many);
         weir_test_send_to(plain, weir_udp_port(udp), "y", 1);
         weir_test_pass(0);
         WEIR_TEST_TOOK(&taken, "y ");
         CU_ASSERT_EQUAL(sent.status, 0);
-        CU_ASSERT_EQUAL(stop_failing(CALL_RECVMMSG) + stop_failing(CALL_SENDTO), 2);
+        CU_ASSERT_EQUAL(sent_many.status, 0);
+        CU_ASSERT_EQUAL(sent_many.count, 2);
+        CU_ASSERT_EQUAL(weir_test_drain(plain), 3);
+        CU_ASSERT_EQUAL(stop_failing(CALL_RECVMMSG) + stop_failing(CALL_SENDTO) + stop_failing(CALL_SENDMMSG), 6);
         end();
+}
+
+/* Nobody is at the port.  What is lost with a report comes with the one about the next attempt. */
+static void
+a_report_that_cannot_be_read_comes_again(void)
+{
+        const struct {
+                int error, attempts;
+        } cases[] = {{EINTR, 1}, {ENOMEM, 2}};
+
+        for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+                struct weir_test_taken asked = {0};
+                struct weir_udp_ask_config how = WEIR_UDP_ASK_CONFIG_DEFAULT;
+                int gone_port;
+
+                begin();
+                close(weir_test_plain_socket(&gone_port));
+                fail(CALL_RECVMSG, 0, 2, cases[i].error); /* it is asked twice for each report */
+                weir_task_start(weir_udp_ask_new(udp, weir_test_at(gone_port), "x", 1, &how, weir_test_take, &asked));
+                weir_test_pass(0);
+                CU_ASSERT_EQUAL(stop_failing(CALL_RECVMSG), 2);
+                CU_ASSERT_EQUAL(asked.calls, cases[i].attempts == 1);
+                weir_test_pass(WEIR_SEC(2));
+                CU_ASSERT_EQUAL(asked.calls, 1);
+                CU_ASSERT_EQUAL(asked.status, -ECONNREFUSED);
+                CU_ASSERT_EQUAL(asked.attempts, cases[i].attempts);
+                end();
+        }
 }
 
 /* A send reports it; an ask tries again. */
@@ -297,7 +364,7 @@ a_lost_datagram_and_a_socket_that_cannot_be_watched_are_errors(void)
         CU_ASSERT_EQUAL(without_room.status, -ENOMEM);
         weir_task_start(weir_udp_receive_new(udp, weir_test_take, &lost));
         weir_test_pass(0);
-        fail(CALL_ALLOC, 0, 1, ENOMEM);
+        allocations_left = 0;
         weir_test_send_to(plain, weir_udp_port(udp), "y", 1);
         weir_test_pass(0);
         CU_ASSERT_EQUAL(lost.status, -ENOMEM);
@@ -314,6 +381,58 @@ a_lost_datagram_and_a_socket_that_cannot_be_watched_are_errors(void)
         fail(CALL_SOCKET, 0, 1, EMFILE);
         CU_ASSERT(!weir_udp_serve("127.0.0.1:0", weir_test_take, &lost) && errno == EMFILE);
         end();
+}
+
+/* -- opening -- */
+
+static void
+a_socket_that_cannot_be_bound_or_connected_is_none(void)
+{
+        static const struct {
+                enum call call;
+                const char *peer; /* NULL: it is bound */
+                int error;
+        } cases[] = {
+                {CALL_BIND, NULL, EADDRINUSE},
+                {CALL_BIND, NULL, EACCES},
+                {CALL_CONNECT, "127.0.0.1:9", ENETUNREACH},
+                {CALL_CONNECT, "127.0.0.1:9", EAGAIN},
+                {CALL_CONNECT, "unix:@weir-udp-faults", ECONNREFUSED},
+                {CALL_BIND, "unix:@weir-udp-faults", ENOMEM}, /* to a name of its own */
+        };
+        unsigned before = weir_test_entries_of("/proc/self/fd");
+        int64_t bytes_before = bytes_out;
+
+        for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+                fail(cases[i].call, 0, 1, cases[i].error);
+                errno = 0;
+                CU_ASSERT_PTR_NULL(cases[i].peer ? weir_udp_connect(cases[i].peer) : weir_udp_open("127.0.0.1:0"));
+                CU_ASSERT_EQUAL(errno, cases[i].error);
+                CU_ASSERT_EQUAL(stop_failing(cases[i].call), 1);
+        }
+        CU_ASSERT_EQUAL(weir_test_entries_of("/proc/self/fd"), before);
+        CU_ASSERT_EQUAL(bytes_out, bytes_before);
+}
+
+/* It has a socket for each poller. */
+static void
+a_server_that_cannot_bind_all_its_sockets_is_none(void)
+{
+        struct weir_test_taken taken = {0};
+
+        weir_test_begin_real(2);
+        unsigned before = weir_test_entries_of("/proc/self/fd");
+        int64_t bytes_before = bytes_out;
+        for (int at = 0; at < 2; at++) {
+                fail(CALL_BIND, at, 1, EADDRINUSE);
+                errno = 0;
+                CU_ASSERT_PTR_NULL(weir_udp_serve("127.0.0.1:0", weir_test_take, &taken));
+                CU_ASSERT_EQUAL(errno, EADDRINUSE);
+                CU_ASSERT_EQUAL(stop_failing(CALL_BIND), 1);
+        }
+        CU_ASSERT_EQUAL(weir_test_entries_of("/proc/self/fd"), before);
+        CU_ASSERT_EQUAL(bytes_out, bytes_before);
+        weir_test_end();
 }
 
 /* -- out of memory, at each place -- */
@@ -368,26 +487,40 @@ do_all(void)
         CU_ASSERT_EQUAL(ended, started);
 }
 
+/* Does all, and refuses once, behind so many that succeed; CALLS: a small block.  Returns whether it came to that. */
+static bool
+is_refused_once(enum call call, int behind)
+{
+        if (call != CALLS) {
+                fail(call, behind, 1, ENOMEM);
+                do_all();
+                return stop_failing(call);
+        }
+        allocations_left = behind;
+        do_all();
+        return atomic_exchange(&allocations_left, -1) < 0;
+}
+
 static void
 out_of_memory_at_each_place_leaves_nothing_behind(void)
 {
-        static const enum call calls[] = {CALL_ALLOC, CALL_CALLOC, CALL_MMAP};
+        static const enum call calls[] = {CALLS, CALL_CALLOC, CALL_MMAP};
 
         for (unsigned kind = 0; kind < sizeof calls / sizeof *calls; kind++) {
-                unsigned failed = 1;
+                int64_t bytes_before = (weir_test_free_kept(), bytes_out);
+                int at = 0;
 
                 begin();
                 do_all(); /* once undisturbed */
                 unsigned before = weir_test_entries_of("/proc/self/fd");
-                for (int at = 0; failed && at < 300; at++) {
-                        fail(calls[kind], at, 1, ENOMEM);
-                        do_all();
-                        failed = stop_failing(calls[kind]);
-                }
-                CU_ASSERT_EQUAL(failed, 0); /* it has come to the end */
+                while (at < 300 && is_refused_once(calls[kind], at))
+                        at++;
+                CU_ASSERT(at > 0 && at < 300); /* it has come to the end */
                 CU_ASSERT_EQUAL(weir_test_entries_of("/proc/self/fd"), before);
                 weir_test_drain(plain);
                 end();
+                weir_test_free_kept();
+                CU_ASSERT_EQUAL(bytes_out, bytes_before);
         }
 }
 
@@ -398,10 +531,13 @@ main(void)
                 WEIR_TEST(no_room_is_waited_for),
                 WEIR_TEST(a_cancel_ends_the_wait_for_room),
                 WEIR_TEST(an_interrupted_call_is_made_again),
+                WEIR_TEST(a_report_that_cannot_be_read_comes_again),
                 WEIR_TEST(a_full_interface_is_reported_or_tried_again),
                 WEIR_TEST(an_ask_waits_for_room),
                 WEIR_TEST(segments_that_the_system_refuses_go_one_by_one),
                 WEIR_TEST(a_lost_datagram_and_a_socket_that_cannot_be_watched_are_errors),
+                WEIR_TEST(a_socket_that_cannot_be_bound_or_connected_is_none),
+                WEIR_TEST(a_server_that_cannot_bind_all_its_sockets_is_none),
                 WEIR_TEST(out_of_memory_at_each_place_leaves_nothing_behind),
         };
 
