@@ -1,11 +1,13 @@
 #!/bin/bash
-# What the build files promise: CMake 3.22 suffices, and the tutorial is numbered without a gap.
+# What the build files promise: CMake 3.22 suffices, the tutorial is numbered without a gap, and a file that cmake/ablate.cmake
+# builds in the place of another defines what that one does.
 #
 # CMake takes the policies of the version that cmake_minimum_required names, also when it is a newer one.  So it behaves as 3.22
 # does, but for commands, properties and options that 3.22 does not have.  Those are looked for by name.
 set -euo pipefail
 
 source=${WEIR_SOURCE:?}
+compiler=${WEIR_CC:?}
 suffices=3.22
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
@@ -73,3 +75,32 @@ touch "$work/02-too.c"
 rm "$work"/02-*
 touch "$work/03-three.c"
 [ -n "$(gaps "$work")" ] || { echo "not found: a gap" >&2; exit 1; }
+
+# symbols FILE: the external symbols that it defines.
+symbols() {
+        local object
+
+        object=$(mktemp "$work/XXXXXX.o")
+        "$compiler" -std=gnu11 -O1 -D_GNU_SOURCE -I"$source" -I"$source/include" -c "$1" -o "$object" || echo "$1 does not compile"
+        nm --defined-only --extern-only --format=posix "$object" | cut -d' ' -f1 | sort
+}
+
+# differ FILE OTHER: the symbols that only one of them defines.
+differ() {
+        diff <(symbols "$1") <(symbols "$2") | grep '^[<>]' || true
+}
+
+echo "== files in the place of others"
+rm -rf "${work:?}"/*
+count=0
+while read -r name file other; do
+        wrong=$(differ "$source/$file" "$source/$other")
+        [ -z "$wrong" ] || { printf 'WEIR_ABLATE=%s: not both of %s (<) and %s (>) define:\n%s\n' "$name" "$file" "$other" "$wrong" >&2; exit 1; }
+        count=$((count + 1))
+done < <(sed -nE 's/^set\(WEIR_INSTEAD_([a-z]+) ([^ ]+) ([^ ]+)\)$/\1 \2 \3/p' "$source/cmake/ablate.cmake")
+[ $count -eq "$(grep -c '^set(WEIR_INSTEAD_' "$source/cmake/ablate.cmake")" ] && [ $count -gt 0 ] || { echo "not all pairs were read" >&2; exit 1; }
+echo 'int one; static int two; int three(void) { return two; }' >"$work/one.c"
+echo 'int one; int three(void) { return 3; }' >"$work/same.c"
+echo 'int one;' >"$work/fewer.c"
+[ -z "$(differ "$work/one.c" "$work/same.c")" ] || { echo "a difference where there is none" >&2; exit 1; }
+[ -n "$(differ "$work/one.c" "$work/fewer.c")" ] || { echo "not found: a symbol that one of two files lacks" >&2; exit 1; }
