@@ -1,6 +1,6 @@
 #!/bin/bash
-# What the build files promise: CMake 3.22 suffices, the tutorial is numbered without a gap, and a file that cmake/ablate.cmake
-# builds in the place of another defines what that one does.
+# What the build files promise: CMake 3.22 suffices, and the tutorial is numbered without a gap.  A file that cmake/ablate.cmake
+# builds in the place of another defines what that one does, and a name that it defines for all files means one thing.
 #
 # CMake takes the policies of the version that cmake_minimum_required names, also when it is a newer one.  So it behaves as 3.22
 # does, but for commands, properties and options that 3.22 does not have.  Those are looked for by name.
@@ -104,3 +104,19 @@ echo 'int one; int three(void) { return 3; }' >"$work/same.c"
 echo 'int one;' >"$work/fewer.c"
 [ -z "$(differ "$work/one.c" "$work/same.c")" ] || { echo "a difference where there is none" >&2; exit 1; }
 [ -n "$(differ "$work/one.c" "$work/fewer.c")" ] || { echo "not found: a symbol that one of two files lacks" >&2; exit 1; }
+
+# definers DIRECTORY NAME: how many files of the library define it for the preprocessor.
+definers() {
+        (cd "$1" && grep -rlE "^ *# *define +$2\b" kernel factory io protocol net client server proxy --include='*.[ch]' 2>/dev/null | wc -l)
+}
+
+echo "== definitions that leave something out"
+names=$(sed -nE 's/^set\(WEIR_WITHOUT_[a-z]+ ([A-Z_]+)=.*/\1/p' "$source/cmake/ablate.cmake")
+[ -n "$names" ] || { echo "no name was read" >&2; exit 1; }
+for name in $names; do
+        count=$(definers "$source" "$name")
+        [ "$count" -eq 1 ] || { echo "$name of cmake/ablate.cmake is defined in $count files" >&2; exit 1; }
+done
+mkdir -p "$work"/{kernel,net}
+echo '#define LIMIT 1' | tee "$work/kernel/a.c" >"$work/net/a.c"
+[ "$(definers "$work" LIMIT)" -eq 2 ] || { echo "not found: a name with two meanings" >&2; exit 1; }

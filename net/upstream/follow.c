@@ -2,8 +2,8 @@
  *
  *     followed, or a pick finds that a look is due --> the look-up, a task --> its callback sets the members
  *
- * A name is looked up when a request comes, and INTERVAL has passed since the last answer.  The resolver keeps answers by their
- * TTL, so most looks cost a search in its cache.  Without requests nothing runs, and time on the virtual clock can end.
+ * A name is looked up when a request comes, and LOOK_INTERVAL has passed since the last answer.  The resolver keeps answers by
+ * their TTL, so most looks cost a search in its cache.  Without requests nothing runs, and time on the virtual clock can end.
  *
  * A look-up has a reference to the upstream.  One that fails leaves the members as they are.
  *
@@ -22,7 +22,7 @@
 #include "kernel/socket/address.h"
 #include "net/upstream/member.h"
 
-#define INTERVAL WEIR_SEC(5)
+#define LOOK_INTERVAL WEIR_SEC(5)
 
 /* A name, under `changes`. */
 struct weir__followed {
@@ -127,7 +127,7 @@ finish(struct look *look, const weir_task *resolve, int status)
         if (!followed->is_gone && status == 0)
                 status = take(upstream, followed, resolve);
         followed->is_looking = false;
-        followed->next_look = weir__clock_after(weir__clock_now(), INTERVAL);
+        followed->next_look = weir__clock_after(weir__clock_now(), LOOK_INTERVAL);
         bool is_gone = followed->is_gone;
         publish(upstream);
         weir__unlock(&upstream->changes);

@@ -11,10 +11,10 @@
 #include "factory/flow/budget.h"
 #include "net/upstream/member.h"
 
-#define SAMPLES     100         /* that a percentile needs */
-#define INTERVAL    WEIR_SEC(1) /* between two computations */
-#define ONE         100         /* hedge, in hundredths */
-#define MOST_HEDGES 10          /* that can be saved up */
+#define SAMPLES          100         /* that a percentile needs */
+#define COMPUTE_INTERVAL WEIR_SEC(1) /* between two computations */
+#define ONE              100         /* hedge, in hundredths */
+#define MOST_HEDGES      10          /* that can be saved up */
 
 static void
 change(struct weir_upstream *upstream, int64_t by)
@@ -38,7 +38,7 @@ weir__hedge_note(struct weir_upstream *upstream, weir_nsec latency, weir_nsec no
                 return;
         weir__histogram_add(upstream->latencies, latency);
         upstream->samples++;
-        if (upstream->samples < SAMPLES || now - upstream->sampled_at < INTERVAL)
+        if (upstream->samples < SAMPLES || now - upstream->sampled_at < COMPUTE_INTERVAL)
                 return;
         struct weir__histogram_sum sum = {.count = 0};
         weir__histogram_collect(upstream->latencies, &sum, true);
