@@ -3,6 +3,7 @@
 # headers know only each other.  What a room says of the library's concepts in its public headers is held to the same order.
 # A library beside libweir knows public headers, its own folder, and how all of them write their figures.
 # Rooms, files and lines keep their sizes.  docs/design.md lists the rooms in their order.
+# One file has the constructor of the library and its handlers of fork and exit.
 set -euo pipefail
 
 source=${WEIR_SOURCE:?}
@@ -115,6 +116,15 @@ check_sizes() (
         done
 )
 
+# -- steps --
+
+# check_steps TREE: prints each constructor and each handler of fork or exit outside of the one file that has them.
+check_steps() (
+        cd "$1"
+        grep -rnE '__attribute__.*\bconstructor\b|\bpthread_atfork *\(|\batexit *\(' --include='*.[ch]' kernel factory io protocol net client server proxy |
+                grep -v '^kernel/base/phase\.c:' || true
+)
+
 # The check itself must be able to fail: a tree with one wrong include in each room.
 proof=$(mktemp -d)
 trap 'rm -rf "$proof"' EXIT
@@ -171,4 +181,14 @@ ordered=$(for room in proxy server client net io factory protocol kernel; do roo
 
 found=$(check_sizes "$source")
 [ -z "$found" ] || { echo "$found"; exit 1; }
+
+# The same for steps.
+mkdir "$proof/kernel/base"
+echo 'static __attribute__((constructor(101))) void' | tee "$proof/kernel/base/phase.c" >"$proof/net/a.c"
+echo '        pthread_atfork(NULL, NULL, on_fork);' >"$proof/net/b.c"
+found=$(check_steps "$proof" | wc -l)
+[ "$found" -eq 2 ] || { echo "the check finds $found of 2 steps outside of their file" >&2; exit 1; }
+
+found=$(check_steps "$source")
+[ -z "$found" ] || { printf 'steps belong into the table of kernel/base/phase.h:\n%s\n' "$found"; exit 1; }
 check "$source"

@@ -20,6 +20,7 @@
 #include <string.h>
 
 #include "kernel/base/panic.h"
+#include "kernel/base/phase.h"
 #include "kernel/stack/frame.h"
 #include "kernel/stack/overflow.h"
 #include "kernel/stack/stack.h"
@@ -72,12 +73,14 @@ struct weir__context_extra {
 
 static bool is_extra_needed; /* constant once the library is loaded */
 
-static __attribute__((constructor)) void
+static void
 find_extra(void)
 {
         is_extra_needed = __cxa_get_globals || __sanitizer_start_switch_fiber || __tsan_switch_to_fiber ||
                           __lsan_register_root_region;
 }
+
+WEIR__STEPS_OF(WEIR__MODULE_STACKS, [WEIR__STEP_LOAD] = find_extra);
 
 /* The context is over. */
 UNSEEN static void
