@@ -12,7 +12,7 @@
 #include "kernel/memory/memory.h"
 #include "kernel/worker/user.h"
 
-#define FORESEEN     16  /* fibers that have slept: so many stacks are fetched from memory at a time */
+#define PREFETCHED   16  /* fibers that have slept: so many stacks are fetched from memory at a time */
 #define STACK_IN_USE 256 /* bytes of a stack that a fiber in a sleep needs soon, about */
 
 /* -- what it looks at before it waits -- */
@@ -179,15 +179,15 @@ sleeper_of(struct weir__work *work)
 /* Has the stacks of this fiber and of those that run next on their way.  The tables of pages are asked for all of them at a time.
  * No callback runs here, so the poller is this worker's. */
 static __attribute__((noinline)) void
-foresee(struct weir__fiber *fiber)
+prefetch_stacks(struct weir__fiber *fiber)
 {
         const struct weir__poller *poller = weir__worker_self()->poller;
         struct weir__work *next = poller ? poller->ready.works.first : NULL;
 
-        for (unsigned i = 0; fiber && i < FORESEEN; i++) {
+        for (unsigned i = 0; fiber && i < PREFETCHED; i++) {
                 weir__prefetch(fiber->context.sp, STACK_IN_USE);
                 __builtin_prefetch(fiber->stack, 1);
-                fiber->is_foreseen = true;
+                fiber->is_prefetched = true;
                 fiber = sleeper_of(next);
                 next = next ? next->next : NULL;
         }
@@ -198,9 +198,9 @@ run_sleep(struct weir__work *work)
 {
         struct weir__fiber *fiber = weir__container_of(work, struct weir__fiber, own.timer.task.work);
 
-        if (!fiber->is_foreseen)
-                foresee(fiber);
-        fiber->is_foreseen = false;
+        if (!fiber->is_prefetched)
+                prefetch_stacks(fiber);
+        fiber->is_prefetched = false;
         weir__timer_run(work);
 }
 

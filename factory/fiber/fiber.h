@@ -120,7 +120,7 @@ struct weir__fiber {
         bool is_armed : 1;     /* its wait at a channel is linked, and is to be parked */
         bool has_refused : 1;  /* see `wanted` */
         bool is_odd : 1;       /* the number of its stretches in hop mode */
-        bool is_foreseen : 1;  /* its sleep is over, and its stack on the way from memory */
+        bool is_prefetched : 1; /* its sleep is over, and its stack on the way from memory */
 };
 
 #define WEIR__FIBER_SHIELDS_MOST 255
