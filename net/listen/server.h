@@ -60,7 +60,7 @@ struct weir__server_ops {
 
         void (*disown)(struct weir__branch *branch); /* the runtime ends, and waits for nothing that the program holds; NULL */
         void (*reload)(struct weir__server *server); /* SIGHUP: opens files again and logs faults; any thread; NULL */
-        void (*freed)(struct weir__server *server);  /* its last keeper has gone, and its branches: frees the struct */
+        void (*freed)(struct weir__server *server);  /* its last reference has gone, and its branches: frees the struct */
 };
 
 enum weir__server_state {
@@ -134,7 +134,7 @@ struct weir__server {
         struct weir__serving serving; /* while it serves; guarded by the lock of serving.c */
 
         struct weir__users users;
-        _Atomic unsigned keepers; /* acq_rel: the program, until it frees the server, and what is detached */
+        _Atomic unsigned references; /* acq_rel: the program, until it frees the server, and what is detached */
         struct weir__branch *dropped; /* branches of the past, of which detached ones know: freed with the server */
         struct weir__addresses addresses; /* used if the connections of one address are limited */
         _Atomic int port;           /* relaxed; -EDOM: none */

@@ -1,6 +1,6 @@
-/* net/listen/users.c: the counts that keep a server's memory.
+/* net/listen/users.c: the counts that keep the memory of a server.
  *
- * Threads: any adds and removes, keeps and unkeeps; the thread that stops the server waits. */
+ * Threads: any adds and removes, refs and unrefs; the thread that stops the server waits. */
 #include "net/listen/users.h"
 
 #include <poll.h>
@@ -52,15 +52,15 @@ weir__users_wait(struct weir__server *server, weir_nsec until, int impatient_fd,
 /* -- the memory of the server itself -- */
 
 void
-weir__server_keep(struct weir__server *server)
+weir__server_ref(struct weir__server *server)
 {
-        atomic_fetch_add_explicit(&server->keepers, 1, memory_order_relaxed);
+        atomic_fetch_add_explicit(&server->references, 1, memory_order_relaxed);
 }
 
 void
-weir__server_unkeep(struct weir__server *server)
+weir__server_unref(struct weir__server *server)
 {
-        if (atomic_fetch_sub_explicit(&server->keepers, 1, memory_order_acq_rel) != 1)
+        if (atomic_fetch_sub_explicit(&server->references, 1, memory_order_acq_rel) != 1)
                 return;
         while (server->dropped) {
                 struct weir__branch *branches = server->dropped;
@@ -71,11 +71,11 @@ weir__server_unkeep(struct weir__server *server)
         server->ops->freed(server);
 }
 
-/* If nothing is detached, nobody else is a keeper, and none can become one: all connections are gone. */
+/* If nothing is detached, nobody else has a reference, and none can get one: all connections are gone. */
 void
 weir__server_drop_branches(struct weir__server *server)
 {
-        if (atomic_load_explicit(&server->keepers, memory_order_acquire) == 1) {
+        if (atomic_load_explicit(&server->references, memory_order_acquire) == 1) {
                 free(server->branches);
         } else if (server->branches) {
                 server->branches->next_dropped = server->dropped;

@@ -42,9 +42,9 @@ bool weir__users_wait(struct weir__server *server, weir_nsec until, int impatien
 
 /* -- the memory of the server itself: of its struct and its branches -- */
 
-/* Any thread that may use the server; and the last one to unkeep it frees it. */
-void weir__server_keep(struct weir__server *server);
-void weir__server_unkeep(struct weir__server *server);
+/* Any thread that may use the server.  The last unref frees it. */
+void weir__server_ref(struct weir__server *server);
+void weir__server_unref(struct weir__server *server);
 
 /* Its branches are of the past.  If something detached knows them, they are freed with the server.  The thread that starts or
  * stops it. */

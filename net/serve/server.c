@@ -44,7 +44,7 @@ weir__server_init(struct weir__server *server, const struct weir__server_ops *op
         server->has_files |= secure->certificate_file != NULL;
         server->fault = fault ? fault : wrong ? wrong : server->users.quiet_fd < 0 || server->ended_fd < 0 ? -errno : 0;
         atomic_init(&server->port, -EDOM);
-        atomic_init(&server->keepers, 1);
+        atomic_init(&server->references, 1);
         weir__lock_init(&server->lock, WEIR__RANK_LEAF);
         weir__lock_init(&server->addresses.lock, WEIR__RANK_LEAF);
 }
@@ -426,5 +426,5 @@ weir__server_done(struct weir__server *server)
                 close(server->users.quiet_fd);
         if (server->ended_fd >= 0)
                 close(server->ended_fd);
-        weir__server_unkeep(server);
+        weir__server_unref(server);
 }

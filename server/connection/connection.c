@@ -180,7 +180,7 @@ detach_exchange(struct weir__connection *connection)
         weir__record_end(exchange);
         connection->exchange = NULL;
         free_buffers(connection);
-        weir__server_keep(&server->base);
+        weir__server_ref(&server->base);
         weir__exchange_detach(exchange);
         weir__users_remove(&server->base.users);
         weir__runtime_leave();

@@ -239,7 +239,7 @@ forget(struct weir__exchange *exchange)
         weir__exchange_free(exchange);
         free(connection->client.certificate);
         weir__free(connection, sizeof *connection);
-        weir__server_unkeep(&server->base);
+        weir__server_unref(&server->base);
 }
 
 const struct weir__exchange_ops weir__http1_ops = {reply, try_transfer, withdraw, release, forget};
