@@ -182,7 +182,7 @@ static __attribute__((noinline)) void
 prefetch_stacks(struct weir__fiber *fiber)
 {
         const struct weir__poller *poller = weir__worker_self()->poller;
-        struct weir__work *next = poller ? poller->ready.works.first : NULL;
+        struct weir__work *next = poller ? poller->ready.items.first : NULL;
 
         for (unsigned i = 0; fiber && i < PREFETCHED; i++) {
                 weir__prefetch(fiber->context.sp, STACK_IN_USE);

@@ -354,7 +354,7 @@ gather_queued(struct weir__timer *timer, const struct weir__poller *poller, stru
         struct weir__work *work = timer->task.work.next; /* stale if it was the last of its list */
         unsigned count = 0;
 
-        if (!own || (work != own->ready.works.first && work != own->ready.bulk.first))
+        if (!own || (work != own->ready.items.first && work != own->ready.bulk.first))
                 work = NULL;
 
         timers[count++] = timer;

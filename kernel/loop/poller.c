@@ -116,12 +116,12 @@ weir__poller_take_inbox(struct weir__poller *poller)
 void
 weir__poller_expire(struct weir__poller *poller, weir_nsec now, unsigned most)
 {
-        weir__ready_note(&poller->ready, weir__deadlines_expire(poller, now, most, &poller->ready.works));
+        weir__ready_note(&poller->ready, weir__deadlines_expire(poller, now, most, &poller->ready.items));
 }
 
 /* How many work items are to run before those that come now.  Demoted ones run after them: a round must not wait for those. */
 static unsigned
-count_works(const struct weir__ready *ready)
+count_items(const struct weir__ready *ready)
 {
         unsigned count = (unsigned)atomic_load_explicit(&ready->count, memory_order_relaxed);
 
@@ -131,17 +131,17 @@ count_works(const struct weir__ready *ready)
 static void
 admit_pushed(struct weir__ready *ready)
 {
-        unsigned most = count_works(ready) / PUSHED_SHARE;
+        unsigned most = count_items(ready) / PUSHED_SHARE;
 
         if (most < WEIR__BATCH)
                 most = WEIR__BATCH;
         if (ready->pushed_count <= most) {
-                weir__work_concat(&ready->works, &ready->pushed);
+                weir__work_concat(&ready->items, &ready->pushed);
                 ready->pushed_count = 0;
                 return;
         }
         for (unsigned i = 0; i < most; i++)
-                weir__work_append(&ready->works, weir__work_pop(&ready->pushed));
+                weir__work_append(&ready->items, weir__work_pop(&ready->pushed));
         ready->pushed_count -= most;
 }
 
@@ -157,14 +157,14 @@ weir__poller_admit(struct weir__poller *poller, weir_nsec now)
                 weir__poller_expire(poller, now, begins && poller->slot_count == 0 ? WEIR__TIMERQ_BATCH : WEIR__BATCH);
         if (!begins)
                 return;
-        unsigned works = ready->works.first ? count_works(ready) : 0;
-        ready->round_left = works > WEIR__BATCH || ready->pushed.first ? works : 0;
+        unsigned items = ready->items.first ? count_items(ready) : 0;
+        ready->round_left = items > WEIR__BATCH || ready->pushed.first ? items : 0;
 }
 
 bool
 weir__poller_drain(struct weir__poller *poller)
 {
-        unsigned items, nodes = weir__deadlines_drain(poller, &poller->ready.works, &items);
+        unsigned items, nodes = weir__deadlines_drain(poller, &poller->ready.items, &items);
 
         weir__ready_note(&poller->ready, items);
         return nodes > 0;

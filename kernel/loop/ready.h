@@ -10,13 +10,13 @@
 
 #include "kernel/data/work.h"
 
-/* What other threads push joins `works` in rounds.  A round ends when all has run that was in `works` at its beginning.  Then a
+/* What other threads push joins `items` in rounds.  A round ends when all has run that was in `items` at its beginning.  Then a
  * batch of pushed work items joins, or a quarter of what is ready, whichever is more.  Deadlines join as they come due.  So a due
  * deadline waits for a bounded number of callbacks, however fast other threads push; and pushed work items have their share,
  * however many work items keep the poller busy. */
 struct weir__ready {
         /* Owner only. */
-        struct weir__work_list works;
+        struct weir__work_list items;
         struct weir__work_list pushed; /* was taken from the inbox, and waits for its round */
         unsigned pushed_count;         /* of `pushed` */
         unsigned round_left;           /* work items that have to run before the next round */
@@ -32,16 +32,16 @@ struct weir__ready {
         /* The wish, of the watchdog or of the owner, that it gives some of its work items to others.  Relaxed. */
         _Atomic bool is_share_wanted;
 
-        /* How many are in `works`, `pushed` and `demoted`.  Written by the owner, read by any thread at any time; relaxed. */
+        /* How many are in `items`, `pushed` and `demoted`.  Written by the owner, read by any thread at any time; relaxed. */
         _Atomic int64_t count;
 };
 
 static inline bool weir__ready_is_busy(const struct weir__ready *ready)
 {
-        return ready->works.first || ready->pushed.first || ready->bulk.first || ready->demoted.first;
+        return ready->items.first || ready->pushed.first || ready->bulk.first || ready->demoted.first;
 }
 
-/* So many more, or less, are in `works`, `pushed` and `demoted`.  Owner only. */
+/* So many more, or less, are in `items`, `pushed` and `demoted`.  Owner only. */
 static inline void weir__ready_note(struct weir__ready *ready, int64_t change)
 {
         int64_t count = atomic_load_explicit(&ready->count, memory_order_relaxed);
@@ -52,7 +52,7 @@ static inline void weir__ready_note(struct weir__ready *ready, int64_t change)
 /* Whether the next round may begin. */
 static inline bool weir__ready_round_is_over(const struct weir__ready *ready)
 {
-        return !ready->round_left || !ready->works.first;
+        return !ready->round_left || !ready->items.first;
 }
 
 #endif

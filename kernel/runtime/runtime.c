@@ -319,7 +319,7 @@ drain_run(struct weir__work *work)
                 weir__steps_run(WEIR__STEP_SHUTDOWN);
         drain->should_run_steps = false;
         if (weir__poller_drain(poller)) {
-                weir__work_append(&poller->ready.works, work);
+                weir__work_append(&poller->ready.items, work);
                 weir__ready_note(&poller->ready, 1);
                 return;
         }

@@ -27,7 +27,7 @@
 static struct {
         struct weir__lock lock;
         struct weir__work_list list; /* guarded by lock */
-        _Atomic unsigned count;      /* of the works on it; written under the lock, sequentially consistent */
+        _Atomic unsigned count;      /* of the work items on it; written under the lock, sequentially consistent */
 } given = {.lock = WEIR__LOCK_INITIALIZER(WEIR__RANK_LEAF)};
 
 unsigned
@@ -93,7 +93,7 @@ give(struct weir__poller *poller, unsigned skipped, unsigned scanned)
 {
         struct weir__work_list taken = {0};
         struct weir__ready *ready = &poller->ready;
-        unsigned count = split(&ready->works, skipped, scanned, &taken), of_pushed = 0;
+        unsigned count = split(&ready->items, skipped, scanned, &taken), of_pushed = 0;
 
         if (!count)
                 count = of_pushed = split(&ready->pushed, 0, scanned, &taken);
@@ -146,7 +146,7 @@ weir__share_take(struct weir__poller *poller)
         weir__lock(&given.lock);
         unsigned count = atomic_load(&given.count), half = (count + 1) / 2;
         for (unsigned i = 0; i < half; i++)
-                weir__work_append(&poller->ready.works, weir__work_pop(&given.list));
+                weir__work_append(&poller->ready.items, weir__work_pop(&given.list));
         weir__ready_note(&poller->ready, half);
         atomic_fetch_sub(&given.count, half);
         weir__unlock(&given.lock);
@@ -177,7 +177,7 @@ take_overdue(struct weir__poller *other, struct weir__poller *poller, weir_nsec 
         weir__deadlines_try_expire(other, now, &taken);
         for (struct weir__work *work; (work = weir__work_pop(&taken));) {
                 if (work->ops->is_migratable) {
-                        weir__work_append(&poller->ready.works, work);
+                        weir__work_append(&poller->ready.items, work);
                         found++;
                 } else {
                         weir__inbox_push(&other->inbox, work);

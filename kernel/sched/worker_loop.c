@@ -57,7 +57,7 @@ run_some(struct weir__worker *worker, struct weir__poller *poller, struct weir__
                 work->ops->run(work);
                 if (worker->poller != poller)
                         return false;
-                if (__builtin_expect(poller->ready.has_requeued, 0) && list == &poller->ready.works)
+                if (__builtin_expect(poller->ready.has_requeued, 0) && list == &poller->ready.items)
                         break;
         }
         return true;
@@ -65,13 +65,13 @@ run_some(struct weir__worker *worker, struct weir__poller *poller, struct weir__
 
 /* Runs what is left of the round; when nothing waits for the next one, also what is added meanwhile. */
 static bool
-run_works(struct weir__worker *worker, struct weir__poller *poller, unsigned *credit)
+run_items(struct weir__worker *worker, struct weir__poller *poller, unsigned *credit)
 {
         struct weir__ready *ready = &poller->ready;
         if (__builtin_expect(!ready->round_left, 1))
-                return run_some(worker, poller, &ready->works, credit);
+                return run_some(worker, poller, &ready->items, credit);
         unsigned most = ready->round_left < *credit ? ready->round_left : *credit, left = most;
-        bool owns = run_some(worker, poller, &ready->works, &left);
+        bool owns = run_some(worker, poller, &ready->items, &left);
         *credit -= most - left;
         if (owns)
                 ready->round_left -= most - left;
@@ -125,7 +125,7 @@ loop(struct weir__worker *worker, struct weir__poller *poller)
 {
         unsigned credit = WEIR__BATCH, bulk_credit = is_degraded(poller) ? 1 : WEIR__BATCH;
 
-        while (run_works(worker, poller, &credit) && run_some(worker, poller, &poller->ready.bulk, &bulk_credit)) {
+        while (run_items(worker, poller, &credit) && run_some(worker, poller, &poller->ready.bulk, &bulk_credit)) {
                 if (__builtin_expect(poller->ready.demoted.first != NULL, 0) && !run_demoted(worker, poller))
                         return;
                 weir__poller_take_inbox(poller);
@@ -134,9 +134,9 @@ loop(struct weir__worker *worker, struct weir__poller *poller)
                         weir__poller_admit(poller, now = weir__clock_now());
                 if (credit == 0 || !weir__ready_is_busy(&poller->ready)) /* what was given must not wait until somebody is idle */
                         weir__share_take(poller);
-                if (poller->ready.works.first && credit > 0 && !poller->ready.has_requeued)
+                if (poller->ready.items.first && credit > 0 && !poller->ready.has_requeued)
                         continue;
-                share_backlog(poller, poller->ready.works.first && credit == 0);
+                share_backlog(poller, poller->ready.items.first && credit == 0);
                 if (!log_notices(worker, poller))
                         return;
                 if (!weir__ready_is_busy(&poller->ready)) {
@@ -160,8 +160,8 @@ let_go(struct weir__worker *worker, struct weir__poller *poller)
         while (weir__ready_is_busy(&poller->ready)) {
                 unsigned credit = WEIR__BATCH;
 
-                weir__work_concat(&poller->ready.works, &poller->ready.pushed);
-                if (run_some(worker, poller, &poller->ready.works, &credit) &&
+                weir__work_concat(&poller->ready.items, &poller->ready.pushed);
+                if (run_some(worker, poller, &poller->ready.items, &credit) &&
                     run_some(worker, poller, &poller->ready.bulk, &credit))
                         run_some(worker, poller, &poller->ready.demoted, &credit);
         }
@@ -195,7 +195,7 @@ take_over(struct weir__poller *poller, enum weir__call call, weir__function *blo
 {
         weir__poller_take_inbox(poller);
         weir__poller_expire(poller, weir__clock_now(), WEIR__TIMERQ_BATCH); /* what expires together is demoted together */
-        demote(&poller->ready.works, blocked, &poller->ready.demoted);
+        demote(&poller->ready.items, blocked, &poller->ready.demoted);
         poller->ready.pushed_count -= demote(&poller->ready.pushed, blocked, &poller->ready.demoted);
         poller->ready.round_left = 0;
         poller->ready.behind_since = 0;

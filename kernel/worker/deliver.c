@@ -9,7 +9,7 @@
 static inline void
 append(struct weir__poller *poller, struct weir__work *work)
 {
-        weir__work_append(&poller->ready.works, work);
+        weir__work_append(&poller->ready.items, work);
         weir__ready_note(&poller->ready, 1);
         weir__unpin();
 }

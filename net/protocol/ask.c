@@ -324,7 +324,7 @@ begin_together(struct weir_endpoint *endpoint, struct weir__poller *poller, stru
         }
         endpoint->begun = &direct->work;
         endpoint->begun_with = 1;
-        weir__work_append(&poller->ready.works, &direct->work);
+        weir__work_append(&poller->ready.items, &direct->work);
         weir__ready_note(&poller->ready, 1);
 }
 

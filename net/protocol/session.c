@@ -413,7 +413,7 @@ static bool
 gives_way(struct weir_session *session)
 {
         const struct weir__poller *poller = weir__poller_at(session->poller);
-        bool is_more_coming = session->flushes != session->flushes_seen && poller->ready.works.first;
+        bool is_more_coming = session->flushes != session->flushes_seen && poller->ready.items.first;
 
         if (!is_more_coming || session->is_over || session->flush_waits == FLUSH_WAITS)
                 return false;

@@ -24,7 +24,7 @@ static bool
 is_turn_of_others(struct weir__handshakes *handshakes)
 {
         int64_t moved = handshakes->ops->moved(handshakes);
-        bool has_others = moved != handshakes->moved || handshakes->poller->ready.works.first;
+        bool has_others = moved != handshakes->moved || handshakes->poller->ready.items.first;
 
         handshakes->moved = moved;
         return has_others && weir__clock_monotonic() - handshakes->ended_at < handshakes->took;
