@@ -155,7 +155,7 @@ interleave_fail(const char *format, ...)
 }
 
 static void
-tell_signal(int number)
+on_signal(int number)
 {
         print_failure();
         signal(number, SIG_DFL);
@@ -177,11 +177,11 @@ prepare(void)
         prepared = true;
         pthread_attr_init(&small_stack);
         pthread_attr_setstacksize(&small_stack, 512 * 1024);
-        signal(SIGABRT, tell_signal);
+        signal(SIGABRT, on_signal);
         if (__sanitizer_set_death_callback)
                 __sanitizer_set_death_callback(print_failure);
         else
-                signal(SIGSEGV, tell_signal);
+                signal(SIGSEGV, on_signal);
         CPU_ZERO(&set);
         CPU_SET(sched_getcpu(), &set);
         sched_setaffinity(0, sizeof set, &set);

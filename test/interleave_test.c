@@ -708,7 +708,7 @@ run_shutdown_expiry_and_reset(void)
 }
 
 static void
-wait_and_tell(struct one *one)
+wait_and_note(struct one *one)
 {
         only_wait(one);
         run.waited = true;
@@ -726,7 +726,7 @@ run_wait_while_another_callback_waits_for_that(void)
         start(waiter);
         cancel_id(one);
         cancel(waiter);
-        act(wait_and_tell, one);
+        act(wait_and_note, one);
         play();
 }
 

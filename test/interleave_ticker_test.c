@@ -597,7 +597,7 @@ run_making_and_a_reset(void)
 }
 
 static void
-wait_and_tell(struct one *one)
+wait_and_note(struct one *one)
 {
         only_wait(one);
         run.waited = true;
@@ -629,7 +629,7 @@ run_wait_for_a_busy_one(void)
         weir_ticker_set_first(one->task, 0);
         one->id = weir_timer_id_of(one->task);
         start(one);
-        act(wait_and_tell, one);
+        act(wait_and_note, one);
         play();
 }
 

@@ -91,7 +91,7 @@ weir_pq_event_missed(const weir_pq_event *event)
 
 /* Sends an event to a listener.  Under the pool's lock. */
 static void
-tell(struct weir_pq_listener *listener, const char *payload, int process)
+post_event(struct weir_pq_listener *listener, const char *payload, int process)
 {
         size_t name_size = strlen(listener->name) + 1, size = payload ? strlen(payload) + 1 : 0;
         weir_pq_event *event = malloc(sizeof *event + name_size + size);
@@ -121,7 +121,7 @@ weir__pq_hear(struct weir__pq_link *link)
                 pthread_mutex_lock(&pool->base.lock);
                 for (struct weir_pq_listener *at = link->is_extra ? pool->listeners : NULL; at; at = at->next)
                         if (at->state == STATE_ACTIVE && strcmp(at->name, notify->relname) == 0)
-                                tell(at, notify->extra, notify->be_pid);
+                                post_event(at, notify->extra, notify->be_pid);
                 pthread_mutex_unlock(&pool->base.lock);
                 PQfreemem(notify);
         }
@@ -178,7 +178,7 @@ on_listening(weir_task *query, void *context)
         if (!listener->is_over && listener->state == STATE_ASKED) {
                 listener->state = weir_task_status(query) == 0 ? STATE_ACTIVE : is_refused ? STATE_REFUSED : STATE_NEW;
                 if (listener->state == STATE_ACTIVE)
-                        tell(listener, NULL, 0);
+                        post_event(listener, NULL, 0);
                 else if (listener->state == STATE_NEW)
                         weir__sql_look_at(&pool->base, weir_now() + LAST_PAUSE);
         }

@@ -201,7 +201,7 @@ on_greeted(weir_task *task, void *context)
         subscription->failures = 0;
         pthread_mutex_lock(&subscription->lock);
         subscription->stream = weir_stream_ref(subscription->fresh);
-        weir__redis_tell_all(subscription);
+        weir__redis_subscribe_all(subscription);
         pthread_mutex_unlock(&subscription->lock);
         push_read(subscription, series);
 }

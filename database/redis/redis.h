@@ -351,7 +351,7 @@ struct weir_redis_subscription {
 /* Begins to connect, after a pause if it has failed before.  Under the lock.  Result: 0; what the start of a series reports. */
 int weir__redis_listen(weir_redis_subscription *subscription);
 
-void weir__redis_tell_all(weir_redis_subscription *subscription); /* on a fresh connection.  Under the lock */
+void weir__redis_subscribe_all(weir_redis_subscription *subscription); /* on a fresh connection.  Under the lock */
 
 /* Whether the server has ended a sharded channel that is wanted: its slot has moved. */
 bool weir__redis_lost_topic(weir_redis_subscription *subscription, const char *name);

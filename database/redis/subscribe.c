@@ -108,7 +108,7 @@ static const char *const begins[] = {"SUBSCRIBE", "PSUBSCRIBE", "SSUBSCRIBE"}, *
                                                                                                 "SUNSUBSCRIBE"};
 
 void
-weir__redis_tell_all(weir_redis_subscription *subscription)
+weir__redis_subscribe_all(weir_redis_subscription *subscription)
 {
         subscription->ended = 0;
         for (struct weir__redis_topic *topic = subscription->topics; topic; topic = topic->next)

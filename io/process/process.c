@@ -131,7 +131,7 @@ look(struct weir__process *self)
         return true;
 }
 
-/* -- telling it to end; the owner -- */
+/* -- stopping it; the owner -- */
 
 /* Sets the timer.  Without one, and nothing to look for, it stays unset. */
 static void
@@ -168,7 +168,7 @@ open_wake(struct weir__process *self)
 
 /* If no timer can end the grace period, it is over at once. */
 static void
-tell_to_end(struct weir__process *self)
+stop(struct weir__process *self)
 {
         if (self->is_stopping)
                 return;
@@ -189,7 +189,7 @@ give_up(struct weir__process *self, int reason)
 {
         if (!self->reason && !self->is_cancel_known)
                 self->reason = reason;
-        tell_to_end(self);
+        stop(self);
 }
 
 /* -- sources; the owner -- */
@@ -329,7 +329,7 @@ begin(struct weir__process *self)
         }
         collect(self);
         if (self->is_cancel_known)
-                tell_to_end(self);
+                stop(self);
         else if (weir__phase_is_stopping())
                 shut_down(self);
 }
@@ -365,7 +365,7 @@ take_cancel(struct weir__process *self)
         else if (self->has_ended)
                 become_ready(self);
         else if (self->is_begun)
-                tell_to_end(self);
+                stop(self);
 }
 
 static void

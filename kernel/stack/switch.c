@@ -103,7 +103,7 @@ exchange_exceptions(struct weir__context_extra *extra)
 }
 
 PART void
-tell_enter(struct weir__context_extra *extra, void **fake)
+start_enter(struct weir__context_extra *extra, void **fake)
 {
         exchange_exceptions(extra);
         if (__tsan_switch_to_fiber) {
@@ -115,7 +115,7 @@ tell_enter(struct weir__context_extra *extra, void **fake)
 }
 
 PART void
-tell_entered(struct weir__context_extra *extra, void *fake)
+finish_enter(struct weir__context_extra *extra, void *fake)
 {
         if (__sanitizer_start_switch_fiber)
                 __sanitizer_finish_switch_fiber(fake, &extra->thread_low, &extra->thread_size);
@@ -123,7 +123,7 @@ tell_entered(struct weir__context_extra *extra, void *fake)
 
 /* `fake` is NULL where the context ends. */
 PART void
-tell_leave(struct weir__context_extra *extra, void **fake)
+start_leave(struct weir__context_extra *extra, void **fake)
 {
         exchange_exceptions(extra);
         if (__tsan_switch_to_fiber)
@@ -133,7 +133,7 @@ tell_leave(struct weir__context_extra *extra, void **fake)
 }
 
 PART void
-tell_left(struct weir__context_extra *extra, void *fake)
+finish_leave(struct weir__context_extra *extra, void *fake)
 {
         if (__sanitizer_start_switch_fiber)
                 __sanitizer_finish_switch_fiber(fake, NULL, NULL);
@@ -149,7 +149,7 @@ begin(void *context_extra)
 {
         struct weir__context_extra *extra = context_extra;
 
-        tell_entered(extra, NULL);
+        finish_enter(extra, NULL);
         extra->body(extra->argument);
         weir__panic("the body of a context returned");
 }
@@ -178,9 +178,9 @@ enter_with_extra(struct weir__context *context)
         struct weir__context_extra *extra = context->extra;
         void *fake = NULL;
 
-        tell_enter(extra, &fake);
+        start_enter(extra, &fake);
         weir__context_swap(&context->sp);
-        tell_left(extra, fake);
+        finish_leave(extra, fake);
 }
 
 UNSEEN __attribute__((noinline)) static void
@@ -188,9 +188,9 @@ leave_with_extra(struct weir__context *context)
 {
         struct weir__context_extra *extra = context->extra;
 
-        tell_leave(extra, &extra->fake);
+        start_leave(extra, &extra->fake);
         weir__context_swap(&context->sp);
-        tell_entered(extra, extra->fake);
+        finish_enter(extra, extra->fake);
 }
 
 /* -- the interface -- */
@@ -234,7 +234,7 @@ UNSEEN static __attribute__((cold, noinline)) void
 end_with_extra(struct weir__context *context)
 {
         context->extra->is_over = true;
-        tell_leave(context->extra, NULL);
+        start_leave(context->extra, NULL);
         weir__context_swap(&context->sp);
         weir__panic("a context was entered after its end");
 }

@@ -300,7 +300,7 @@ is_about_own_certificate(const struct weir__tls *tls, int reason)
 }
 
 static void
-tell_refusal(struct weir__tls *tls, const char *words)
+describe_refusal(struct weir__tls *tls, const char *words)
 {
         char text[256];
 
@@ -329,7 +329,7 @@ client_failure_of(struct weir__tls *tls, unsigned long error, unsigned long last
                                        : ERR_reason_error_string(error);
         bool is_own = !is_refused && is_about_own_certificate(tls, reason);
         if (is_own && !tls->problem)
-                tell_refusal(tls, words);
+                describe_refusal(tls, words);
         else if (!tls->problem && words)
                 tls->problem = strdup(words);
         if (is_own)

@@ -197,7 +197,7 @@ ttl_of(const struct weir__dns_question *question)
 
 /* The half that says most of why there is nothing: a failure; else a name that is not there. */
 static struct weir__dns_reply *
-telling_reply(struct weir__dns_question *question)
+deciding_reply(struct weir__dns_question *question)
 {
         struct weir__dns_reply *six = &question->parts[0].reply, *four = &question->parts[1].reply;
 
@@ -214,7 +214,7 @@ static bool ask_candidate(struct weir__dns_question *question);
 static void
 conclude(struct weir__dns_question *question)
 {
-        struct weir__dns_reply *reply = telling_reply(question);
+        struct weir__dns_reply *reply = deciding_reply(question);
 
         if (question->parts[0].reply.count + question->parts[1].reply.count) {
                 struct weir__answer *answer = addresses_of(question);

@@ -30,16 +30,16 @@ is_named(const weir_task *exchange, const char *wanted)
 }
 
 int
-weir__fields_copy(weir_http_call *call, const weir_task *exchange, bool keep_host, bool *tells_of_client)
+weir__fields_copy(weir_http_call *call, const weir_task *exchange, bool keep_host, bool *has_forwarded)
 {
         bool some_named = has_named(exchange);
         const char *name, *value;
 
-        *tells_of_client = false;
+        *has_forwarded = false;
         for (size_t i = 0; weir_http_request_field(exchange, i, &name, &value) == 0; i++) {
                 enum weir__field_kind kind = weir__field_kind(name);
 
-                *tells_of_client |= kind >= WEIR__FIELD_FORWARDED;
+                *has_forwarded |= kind >= WEIR__FIELD_FORWARDED;
                 if (kind != WEIR__FIELD_PASSED && kind != WEIR__FIELD_DATE && !(kind == WEIR__FIELD_HOST && keep_host))
                         continue;
                 if (some_named && kind != WEIR__FIELD_HOST && is_named(exchange, name))

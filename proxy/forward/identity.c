@@ -37,9 +37,9 @@ write_address(struct identity *identity)
 }
 
 static void
-learn(struct identity *identity, const weir_task *exchange, bool was_told)
+learn(struct identity *identity, const weir_task *exchange, bool has_forwarded)
 {
-        const char *client = was_told ? weir_http_client_address(exchange) : NULL; /* else trust makes no difference */
+        const char *client = has_forwarded ? weir_http_client_address(exchange) : NULL; /* else trust makes no difference */
 
         *identity = (struct identity){.exchange = exchange, .host = weir_http_host(exchange)};
         write_address(identity);
@@ -169,12 +169,12 @@ add_forwarded(weir_http_call *call, const struct identity *identity, enum mode m
 }
 
 int
-weir__identity_add(weir_http_call *call, const weir_task *exchange, const struct weir_http_proxy_config *config, bool was_told,
-                   const char *via)
+weir__identity_add(weir_http_call *call, const weir_task *exchange, const struct weir_http_proxy_config *config,
+                   bool has_forwarded, const char *via)
 {
         struct identity identity;
 
-        learn(&identity, exchange, was_told);
+        learn(&identity, exchange, has_forwarded);
         int failed = add_x_forwarded(call, &identity, mode_of(&identity, config->x_forwarded, WEIR_HTTP_FORWARDING_TRUSTED));
         if (!failed)
                 failed = add_forwarded(call, &identity, mode_of(&identity, config->forwarded, WEIR_HTTP_FORWARDING_REMOVE));

@@ -16,16 +16,16 @@ char *weir__target_url(const weir_task *exchange, const char *base, int *failed)
 
 /* -- identity.c -- */
 
-/* Writes the fields that tell of the client and of the proxy.  `was_told`: the request has some of them.  `via`: "" for none.
+/* Writes the fields that name the client and the proxies.  `has_forwarded`: the request has some of them.  `via`: "" for none.
  * Result: 0; -ENOMEM. */
 int weir__identity_add(weir_http_call *call, const weir_task *exchange, const struct weir_http_proxy_config *config,
-                       bool was_told, const char *via);
+                       bool has_forwarded, const char *via);
 
 /* -- fields.c -- */
 
-/* Copies the fields of the request that go on.  *tells_of_client: there are others, for weir__identity_add.
+/* Copies the fields of the request that go on.  *has_forwarded: it has some that weir__identity_add writes.
  * Result: 0; -ENOMEM. */
-int weir__fields_copy(weir_http_call *call, const weir_task *exchange, bool keep_host, bool *tells_of_client);
+int weir__fields_copy(weir_http_call *call, const weir_task *exchange, bool keep_host, bool *has_forwarded);
 
 /* -- hops.c -- */
 

@@ -103,10 +103,10 @@ static int
 prepare(weir_http_call *call, const weir_task *exchange, const struct weir_http_proxy_config *config, const char *via,
         struct body *body)
 {
-        bool tells_of_client;
-        int failed = weir__fields_copy(call, exchange, config->keep_host, &tells_of_client);
+        bool has_forwarded;
+        int failed = weir__fields_copy(call, exchange, config->keep_host, &has_forwarded);
 
-        failed = failed ? failed : weir__identity_add(call, exchange, config, tells_of_client, via);
+        failed = failed ? failed : weir__identity_add(call, exchange, config, has_forwarded, via);
         if (failed)
                 return failed;
         long long hops = weir__hops_left(exchange);

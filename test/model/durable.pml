@@ -79,7 +79,7 @@ proctype Setter()
         is_quiet = true
 }
 
-inline tell_cancelled(g)
+inline report_cancelled(g)
 {
         assert(!begun[index(g)]);
         cancelled[index(g)] = true;
@@ -104,7 +104,7 @@ proctype Canceller()
                 };
                 d_step {
                         if
-                        :: seen != 0 && seen == generation && state != NONE -> tell_cancelled(seen)
+                        :: seen != 0 && seen == generation && state != NONE -> report_cancelled(seen)
                         :: else
                         fi;
                         seen = 0
@@ -122,7 +122,7 @@ proctype Canceller()
                         :: is_pending ->
 #endif
 #endif
-                                tell_cancelled(generation)
+                                report_cancelled(generation)
                         :: else
                         fi
                 }
