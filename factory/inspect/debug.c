@@ -130,7 +130,7 @@ weir__debug_print_head(struct weir__sink *sink)
         if (unstarted > 0)
                 snprintf(counted, sizeof counted, ", %zu made and not started", unstarted);
         weir__sink_printf(
-                sink, "weir %s, process %d: %s, %u pollers, %u workers (%u spare), %u threads for functions, %zu series%s%s",
+                sink, "weir %s, process %d: %s, %u pollers, %u workers (%u idle), %u threads for functions, %zu series%s%s",
                 WEIR_VERSION, (int)getpid(), phase_name(), weir__pollers_count(), workers, idle, weir__executor_threads(),
                 weir__live_count(), counted, weir__clock_is_virtual() ? ", virtual clock" : "");
 }

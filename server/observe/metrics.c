@@ -44,17 +44,17 @@ seconds(struct weir__sink *sink, uint64_t nanoseconds)
 static void
 write_threads(struct weir__sink *sink)
 {
-        unsigned workers = 0, spares = 0, pollers = 0;
+        unsigned workers = 0, idle = 0, pollers = 0;
 
         if (weir__phase_is_up()) {
                 pollers = weir__pollers_count();
-                weir__worker_pool_count(&workers, &spares);
+                weir__worker_pool_count(&workers, &idle);
         }
         weir__expose_single(sink, "weir_pollers", "gauge", "Pollers, each of which a worker runs.", pollers);
         weir__expose_single(sink, "weir_workers", "gauge", "Threads that run callbacks.", workers);
-        weir__expose_single(sink, "weir_spare_workers", "gauge", "Of these, those that wait for a poller.", spares);
+        weir__expose_single(sink, "weir_spare_workers", "gauge", "Of these, those that wait for a poller.", idle);
         weir__expose_name(sink, "weir_handovers_total", "counter",
-                          "How often a callback that lasted has lost its poller to a spare.");
+                          "How often a callback that lasted has lost its poller to another worker.");
         weir__sink_printf(sink, "weir_handovers_total{cause=\"limit\"} %llu\n", (unsigned long long)weir__worker_counts.retaken);
         weir__sink_printf(sink, "weir_handovers_total{cause=\"begin\"} %llu\n", (unsigned long long)weir__worker_counts.given);
         weir__expose_single(sink, "weir_steals_total", "counter",

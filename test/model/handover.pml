@@ -9,8 +9,8 @@
  *   Processor the buffers of the writes: the oldest of one is drained at any time
  *
  * At the start it is chosen whether both callbacks may block for ever and call weir_blocking_begin, or one of them, while idle
- * spares may end twice, or while the system has no membarrier(2).  Time is left out: the watchdog may retake a poller as soon as
- * it has begun.  It sees owner and seq in one step, for the exchange of the word and the second look find out changes in
+ * workers may end twice, or while the system has no membarrier(2).  Time is left out: the watchdog may retake a poller as soon
+ * as it has begun.  It sees owner and seq in one step, for the exchange of the word and the second look find out changes in
  * between.  When there is nothing to retake or no idle worker, it waits until there is.
  *
  * A worker's writes of `callback_seq` and `is_pinned` lie in its buffer before others see them.  The buffer has room for two.  It is
@@ -73,12 +73,12 @@ byte inside;
 byte callback[WORKERS];  /* the work item whose callback the worker is in, which is freed after that */
 byte ran;
 byte waits;             /* constant: the callbacks that may block for ever */
-byte lingers;           /* how many idle spares may still end */
+byte lingers;           /* how many idle workers may still end */
 bool over;
 
 #define is_mine   ((owner & 3) == me)
 #define has_idle  (idle[0] || idle[1] || idle[2])
-#define has_spare (has_idle || (!leaving && (unused[0] || unused[1] || unused[2])))
+#define has_successor (has_idle || (!leaving && (unused[0] || unused[1] || unused[2])))
 
 /* -- buffers -- */
 
@@ -145,54 +145,54 @@ inline heavy_fence()
 
 /* -- the worker pool -- */
 
-/* In one step with having found that has_spare.  Sets spare. */
+/* In one step with having found that has_successor.  Sets successor. */
 inline take()
 {
         if
-        :: idle[0] -> spare = 0
-        :: idle[1] -> spare = 1
-        :: idle[2] -> spare = 2
+        :: idle[0] -> successor = 0
+        :: idle[1] -> successor = 1
+        :: idle[2] -> successor = 2
         :: !has_idle ->
                 if
-                :: unused[0] -> spare = 0
-                :: unused[1] && !unused[0] -> spare = 1
-                :: else -> spare = 2
+                :: unused[0] -> successor = 0
+                :: unused[1] && !unused[0] -> successor = 1
+                :: else -> successor = 2
                 fi;
-                assert(!runs[spare]);
-                unused[spare] = false;
-                call[spare] = NONE;
-                runs[spare] = true
+                assert(!runs[successor]);
+                unused[successor] = false;
+                call[successor] = NONE;
+                runs[successor] = true
         fi;
-        idle[spare] = false
+        idle[successor] = false
 }
 
-inline call_spare(what)
+inline call_successor(what)
 {
         d_step {
-                assert(call[spare] == NONE);
-                call[spare] = what;
-                spare = NOBODY
+                assert(call[successor] == NONE);
+                call[successor] = what;
+                successor = NOBODY
         }
 }
 
 inline put_back()
 {
-#ifndef MUTANT_SPARE_FORGOTTEN
+#ifndef MUTANT_SUCCESSOR_FORGOTTEN
         d_step {
 #ifndef MUTANT_PUT_BACK_FOR_EVER
                 if
                 :: leaving ->
-                        assert(call[spare] == NONE);
-                        call[spare] = LEAVE
-                :: else -> idle[spare] = true
+                        assert(call[successor] == NONE);
+                        call[successor] = LEAVE
+                :: else -> idle[successor] = true
                 fi;
 #else
-                idle[spare] = true;
+                idle[successor] = true;
 #endif
-                spare = NOBODY
+                successor = NOBODY
         }
 #else
-        spare = NOBODY
+        successor = NOBODY
 #endif
 }
 
@@ -296,7 +296,7 @@ inline blocking_begin()
         :: has ->
                 if
                 :: atomic {
-                        has_spare ->
+                        has_successor ->
                         d_step {
                                 drain(me)
                         };
@@ -304,7 +304,7 @@ inline blocking_begin()
                    };
 #ifdef MUTANT_CALLED_BEFORE_GIVEN
                         d_step {
-                                call[spare] = OWN
+                                call[successor] = OWN
                         };
 #endif
                         has = false;
@@ -315,7 +315,7 @@ inline blocking_begin()
 #else
                                 :: is_mine ->
 #endif
-                                        owner = spare;
+                                        owner = successor;
                                         owns = true
                                 :: else -> owns = false
                                 fi
@@ -325,15 +325,15 @@ inline blocking_begin()
 #endif
                         if
 #ifdef MUTANT_CALLED_BEFORE_GIVEN
-                        :: owns -> spare = NOBODY
+                        :: owns -> successor = NOBODY
 #else
-                        :: owns -> call_spare(OWN)
+                        :: owns -> call_successor(OWN)
 #endif
                         :: else -> put_back()
                         fi;
                         owns = false
                 :: atomic { /* -EAGAIN: it runs on where it is */
-                        !has_spare ->
+                        !has_successor ->
                         d_step {
                                 drain(me)
                         }
@@ -371,7 +371,7 @@ proctype Worker(byte me)
 {
         byte mine; /* its callback_seq, as it knows it */
         byte work;
-        byte spare = NOBODY, before = NOBODY;
+        byte successor = NOBODY, before = NOBODY;
         bool has, owns, called, delivered;
 
 made:
@@ -531,20 +531,20 @@ end:
 proctype Watchdog()
 {
         byte worker, snapshot, seen, tries, subject;
-        byte spare = NOBODY;
+        byte successor = NOBODY;
         bool swapped, pinned;
 
         do
         :: atomic { stops -> break }
         :: atomic {
-                !stops && owner < NOBODY && (seq[owner] & USER) && has_spare ->
+                !stops && owner < NOBODY && (seq[owner] & USER) && has_successor ->
                 worker = owner;
                 snapshot = seq[worker] & ~PINNED;
                 take()
            };
 #ifdef MUTANT_CALLED_BEFORE_TAKEN
            d_step {
-                call[spare] = OWN
+                call[successor] = OWN
            };
 #endif
            do
@@ -603,7 +603,7 @@ proctype Watchdog()
                                 swapped = true;
 #endif
                                 if
-                                :: swapped -> owner = spare
+                                :: swapped -> owner = successor
                                 :: else
                                 fi
                         };
@@ -630,9 +630,9 @@ proctype Watchdog()
            od;
            if
 #ifdef MUTANT_CALLED_BEFORE_TAKEN
-           :: swapped -> spare = NOBODY
+           :: swapped -> successor = NOBODY
 #else
-           :: swapped -> call_spare(OWN)
+           :: swapped -> call_successor(OWN)
 #endif
            :: else -> put_back()
            fi;

@@ -32,7 +32,7 @@
 #define CHANCES 2 /* of workers and the executor, in all: to enter a root, or to have one go on elsewhere */
 #define FOREIGN 1 /* roots of the other thread */
 
-#define SPARE    1 /* the second worker, if there is one poller */
+#define SECOND   1 /* the second worker, if there is one poller */
 #define EXECUTOR 2
 #define THREADS  3 /* that count in words of their own */
 #define NOBODY   3
@@ -329,7 +329,7 @@ made:
         od;
         if
         :: has
-        :: else -> /* a spare that nobody calls: it has the order to leave, or has been idle for long enough */
+        :: else -> /* an idle worker that nobody calls: it has the order to leave, or has been idle for long enough */
                 if
                 :: leaving
                 :: d_step {
@@ -387,8 +387,8 @@ proctype Watchdog()
         :: d_step {
                 in_callback && owner[0] == 0 && pollers == 1 ->
                 drain(0);
-                owner[0] = SPARE;
-                runs[SPARE] = true
+                owner[0] = SECOND;
+                runs[SECOND] = true
            }
         :: over -> break
         od
