@@ -258,17 +258,17 @@ static weir_nsec
 end_of(const struct weir_stream_server *server, const struct weir__stream_limit *limit)
 {
         weir_nsec idle = weir__clock_after(limit->moved_at, server->idle_timeout);
-        weir_nsec stuck = limit->is_stuck ? weir__clock_after(limit->stuck_at, server->write_timeout) : WEIR_FOREVER;
+        weir_nsec output = limit->is_backlogged ? weir__clock_after(limit->backlogged_at, server->write_timeout) : WEIR_FOREVER;
 
-        return idle < stuck ? idle : stuck;
+        return idle < output ? idle : output;
 }
 
 /* Output waits from now on: none of it has gone yet. */
 static void
 begin_to_wait(struct weir__transport *transport, struct weir__stream_limit *limit)
 {
-        limit->is_stuck = true;
-        limit->stuck_at = weir__clock_now();
+        limit->is_backlogged = true;
+        limit->backlogged_at = weir__clock_now();
         weir__output_note_untaken(transport);
 }
 
@@ -282,7 +282,7 @@ waits(struct weir_stream *stream)
 
         if (is_limited && !limit)
                 weir__stream_fail(stream, -ENOMEM);
-        if (!limit || (limit->is_stuck && limit->sent == stream->transport.sent))
+        if (!limit || (limit->is_backlogged && limit->sent == stream->transport.sent))
                 return;
         if (limit->sent != stream->transport.sent)
                 weir__stream_went(stream);
@@ -297,7 +297,7 @@ look_at_limits(struct weir__served *served)
         struct weir_stream *stream = &served->stream;
         struct weir__stream_limit *limit = (struct weir__stream_limit *)stream->limit;
 
-        if (limit->is_stuck && weir__output_was_taken(&stream->transport)) {
+        if (limit->is_backlogged && weir__output_was_taken(&stream->transport)) {
                 weir__stream_went(stream);
                 begin_to_wait(&stream->transport, limit);
         }

@@ -46,10 +46,10 @@ struct weir__stream_ops {
 struct weir__stream_limit {
         struct weir__limit limit; /* first */
         struct weir__transport *transport;
-        weir_nsec moved_at; /* when bytes came or went last */
-        weir_nsec stuck_at; /* is_stuck: since then none has gone */
-        uint64_t sent;      /* the transport's, when bytes went last */
-        bool is_stuck;      /* output waits */
+        weir_nsec moved_at;      /* when bytes came or went last */
+        weir_nsec backlogged_at; /* is_backlogged: since then none has gone */
+        uint64_t sent;           /* the transport's, when bytes went last */
+        bool is_backlogged;      /* output waits */
 };
 
 /* Without a hole: each idle connection has one. */
@@ -159,7 +159,7 @@ weir__stream_went(struct weir_stream *stream)
         if (__builtin_expect(limit != NULL, 0)) {
                 limit->moved_at = weir__clock_now();
                 limit->sent = stream->transport.sent;
-                limit->is_stuck = false;
+                limit->is_backlogged = false;
         }
 }
 

@@ -101,7 +101,7 @@ weir__stream_flush(struct weir_stream *stream)
         } else if (result == 0 && ops->waits) {
                 ops->waits(stream);
         } else if (stream->limit) {
-                ((struct weir__stream_limit *)stream->limit)->is_stuck = false; /* what waited may have been taken back */
+                ((struct weir__stream_limit *)stream->limit)->is_backlogged = false; /* what waited may have been taken back */
         }
 }
 
