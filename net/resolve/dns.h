@@ -16,10 +16,10 @@
 #include "kernel/loop/pollers.h"
 #include "net/resolve/answer.h"
 
-#define WEIR__DNS_ADDRESSES 64            /* of a name and a family; others are not read */
-#define WEIR__DNS_AT_ONCE   128           /* questions of a channel; the others wait in line */
-#define WEIR__DNS_PATIENCE  WEIR_MSEC(50) /* for IPv6 addresses, when the IPv4 addresses are there.  RFC 8305, section 3 */
-#define WEIR__DNS_UNKNOWN   WEIR_SEC(5)   /* how long an answer without a TTL holds */
+#define WEIR__DNS_ADDRESSES        64            /* of a name and a family; others are not read */
+#define WEIR__DNS_AT_ONCE          128           /* questions of a channel; the others wait in line */
+#define WEIR__DNS_RESOLUTION_DELAY WEIR_MSEC(50) /* for IPv6 addresses, when the IPv4 addresses are there.  RFC 8305, section 3 */
+#define WEIR__DNS_UNKNOWN          WEIR_SEC(5)   /* how long an answer without a TTL holds */
 
 struct weir__dns;
 

@@ -243,11 +243,11 @@ conclude(struct weir__dns_question *question)
 
 /* The IPv4 addresses are there, and the IPv6 addresses are not. */
 static void
-be_patient(struct weir__dns_question *question)
+start_resolution_delay(struct weir__dns_question *question)
 {
         if (!question->parts[0].is_open || !question->parts[1].reply.count)
                 return;
-        question->early_at = weir__clock_monotonic() + WEIR__DNS_PATIENCE;
+        question->early_at = weir__clock_monotonic() + WEIR__DNS_RESOLUTION_DELAY;
         weir__list_append(&question->dns->late, &question->late);
         weir__dns_set_timer(question->dns, question->early_at);
 }
@@ -273,7 +273,7 @@ replied(struct weir__dns_query *query, const struct weir__dns_reply *reply)
         if (question->open == 0)
                 conclude(question);
         else
-                be_patient(question);
+                start_resolution_delay(question);
 }
 
 /* Writes the candidate of the question's number, or of the next one that is not too long.  Result: false: there is none. */
