@@ -71,7 +71,7 @@ note(weir_durable *store, const struct weir__durable_op *op, const struct weir__
                 stats->put_back++; /* by a close, or for lack of memory */
         else if (op->outcome == WEIR__DURABLE_RETRY)
                 stats->retried++;
-        else if (op->outcome == WEIR__DURABLE_BURY || *op->problem)
+        else if (op->outcome == WEIR__DURABLE_MARK_DEAD || *op->problem)
                 stats->dead++;
         else
                 stats->acknowledged += delivery->has_begun;
@@ -125,7 +125,7 @@ on_ended(struct weir__durable_op *op)
         if (tries_again(op, delivery))
                 return;
         note(op->store, op, delivery);
-        if (!op->status && op->is_done && op->outcome != WEIR__DURABLE_ACKNOWLEDGE && op->outcome != WEIR__DURABLE_BURY)
+        if (!op->status && op->is_done && op->outcome != WEIR__DURABLE_ACKNOWLEDGE && op->outcome != WEIR__DURABLE_MARK_DEAD)
                 weir__durable_expect(op->store, delivery->row->info.topic, weir__durable_add(op->ready, -op->now));
         weir__durable_op_free(op);
         leave(delivery);
@@ -193,7 +193,7 @@ fail(struct weir__durable_delivery *delivery, const char *problem)
         else if (*info->cron)
                 submit_end(delivery, WEIR__DURABLE_MOVE_ON, delivery->due.next, problem);
         else
-                submit_end(delivery, WEIR__DURABLE_BURY, 0, problem);
+                submit_end(delivery, WEIR__DURABLE_MARK_DEAD, 0, problem);
 }
 
 static void

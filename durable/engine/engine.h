@@ -32,7 +32,7 @@ enum weir__durable_outcome {
         WEIR__DURABLE_MOVE_ON,     /* of a schedule: a new generation, pending, due and ready at `at`, attempt 0, token 0, with
                                       `problem` */
         WEIR__DURABLE_RETRY,       /* pending, ready `at` from now, with `problem` */
-        WEIR__DURABLE_BURY,        /* dead, with `problem` */
+        WEIR__DURABLE_MARK_DEAD,   /* with `problem` */
         WEIR__DURABLE_GIVE_BACK,   /* pending, ready now, attempt - 1 */
 };
 

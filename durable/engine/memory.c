@@ -399,7 +399,7 @@ end(struct database *database, struct weir__durable_op *op)
                 return 0;
         }
         struct weir_durable_info changed = *info;
-        changed.state = op->outcome == WEIR__DURABLE_BURY ? WEIR_DURABLE_DEAD : WEIR_DURABLE_PENDING;
+        changed.state = op->outcome == WEIR__DURABLE_MARK_DEAD ? WEIR_DURABLE_DEAD : WEIR_DURABLE_PENDING;
         if (op->outcome != WEIR__DURABLE_GIVE_BACK)
                 changed.problem = op->problem;
         changed.ready = op->now;

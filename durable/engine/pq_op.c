@@ -224,10 +224,10 @@ change_of(const struct weir__durable_op *op)
                 return op->is_relative;
         if (op->kind == WEIR__DURABLE_PUT_BACK)
                 return 2;
-        return op->outcome == WEIR__DURABLE_MOVE_ON ? 3
-               : op->outcome == WEIR__DURABLE_RETRY ? 4
-               : op->outcome == WEIR__DURABLE_BURY  ? 5
-                                                    : 6;
+        return op->outcome == WEIR__DURABLE_MOVE_ON     ? 3
+               : op->outcome == WEIR__DURABLE_RETRY     ? 4
+               : op->outcome == WEIR__DURABLE_MARK_DEAD ? 5
+                                                        : 6;
 }
 
 static bool

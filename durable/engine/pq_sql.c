@@ -111,7 +111,7 @@
                 "  IF FOUND THEN RETURN NEXT; END IF;"                                                             \
                 " END LOOP;" END_SHORT("0"))
 
-/* Kinds: 0 extend, 1 reset, 2 put back, and of ends 3 move on, 4 retry, 5 bury, 6 give back. */
+/* Kinds: 0 extend, 1 reset, 2 put back, and of ends 3 move on, 4 retry, 5 mark dead, 6 give back. */
 #define CHANGE_FUNCTION                                                                                            \
                 FUNCTION(                                                                                          \
                 "change", "sender text, kinds bigint[], names bytea[], tokens bigint[], ats bigint[],"             \

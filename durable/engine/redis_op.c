@@ -228,7 +228,7 @@ write_end(struct weir__durable_redis_words *words, const struct weir__durable_op
 {
         static const char *const outcomes[] = {
                 [WEIR__DURABLE_ACKNOWLEDGE] = "a", [WEIR__DURABLE_MOVE_ON] = "m",   [WEIR__DURABLE_RETRY] = "r",
-                [WEIR__DURABLE_BURY] = "b",        [WEIR__DURABLE_GIVE_BACK] = "g",
+                [WEIR__DURABLE_MARK_DEAD] = "d",   [WEIR__DURABLE_GIVE_BACK] = "g",
         };
 
         begin(words, "end", 5);

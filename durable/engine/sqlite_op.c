@@ -515,7 +515,7 @@ end(struct weir__durable_sqlite_run *run, struct weir__durable_op *op)
         op->is_done = info->state == WEIR_DURABLE_LEASED && info->token == op->token;
         if (!op->is_done)
                 return 0;
-        info->state = op->outcome == WEIR__DURABLE_BURY ? WEIR_DURABLE_DEAD : WEIR_DURABLE_PENDING;
+        info->state = op->outcome == WEIR__DURABLE_MARK_DEAD ? WEIR_DURABLE_DEAD : WEIR_DURABLE_PENDING;
         info->ready = run->now;
         if (op->outcome != WEIR__DURABLE_GIVE_BACK)
                 info->problem = op->problem;

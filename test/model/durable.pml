@@ -2,8 +2,8 @@
  *
  *   Setter     sets the timer, and may set it once more
  *   Canceller  cancels it up to two times, at any time
- *   Node       two of them: claim, begin the handler or give the claim back, renew the lease, end: acknowledge, retry or bury.
- *              A node may die between any two steps, and begins anew
+ *   Node       two of them: claim, begin the handler or give the claim back, renew the lease, end: acknowledge, retry or mark
+ *              dead.  A node may die between any two steps, and begins anew
  *   Clock      a lease is over
  *
  * The row is that of the engine, and each operation is one step, as a transaction is.  A node that was stopped is one that does
@@ -200,7 +200,7 @@ inline judge_end()
         assert(generation == own[me] && token == own_token[me])
 }
 
-inline retry_or_bury()
+inline retry_or_mark_dead()
 {
         d_step {
                 if
@@ -301,7 +301,7 @@ proctype Node(byte me)
                 if
                 :: die(); goto next
                 :: own_attempt[me] > ATTEMPTS -> /* the nodes before have died */
-                        retry_or_bury();
+                        retry_or_mark_dead();
                         goto next
                 :: give_back();
                         goto next
@@ -323,7 +323,7 @@ proctype Node(byte me)
                         break
                 :: true -> /* it fails, or has ended early */
                         live[me] = 0;
-                        retry_or_bury();
+                        retry_or_mark_dead();
                         break
                 od;
 next:
