@@ -27,18 +27,18 @@
 #define BYTES    "bytes of a sleeping one"
 #define TABLES   "bytes of a sleeping one, tables of pages"
 
-struct crowd {
+struct scale {
         const char *name;
         size_t count;
         int64_t sleep; /* from the first start; longer than it takes to start all */
 };
 
-static const struct crowd crowds[] = {
+static const struct scale scales[] = {
         {"100,000 asleep", 100000, 5 * BENCH_NSEC_PER_SEC},
         {"1,000,000 asleep", 1000000, 30 * BENCH_NSEC_PER_SEC},
 };
 
-#define CROWDS (sizeof crowds / sizeof *crowds)
+#define SCALES (sizeof scales / sizeof *scales)
 
 static struct {
         int64_t until; /* the one instant at which all are to wake, so that how fast they began matters to none */
@@ -120,7 +120,7 @@ static const struct way ways[] = {
 #define WAYS (sizeof ways / sizeof *ways)
 
 struct trial {
-        const struct crowd *crowd;
+        const struct scale *scale;
         const struct way *way;
 };
 
@@ -134,13 +134,13 @@ static int
 measure_in_fiber(void *context)
 {
         const struct trial *trial = context;
-        size_t count = trial->crowd->count;
+        size_t count = trial->scale->count;
         double resident = kilobytes("VmRSS:"), tables = kilobytes("VmPTE:");
         int64_t began = bench_now(), cpu = bench_cpu();
         weir_group *group = trial->way->in_group ? weir_group_open() : NULL;
         void *word;
 
-        run.until = began + trial->crowd->sleep;
+        run.until = began + trial->scale->sleep;
         if (start_all(count, trial->way->fiber, group) || weir_fiber_receive(run.all_sleep, &word) ||
             weir_fiber_sleep(WEIR_MSEC(50)))
                 return -1;
@@ -167,7 +167,7 @@ measure_crowd(const void *argument, double values[BENCH_VALUES])
 
         if (weir_init(NULL))
                 return false;
-        run.to_sleep = run.to_end = trial->crowd->count;
+        run.to_sleep = run.to_end = trial->scale->count;
         run.all_sleep = weir_channel_new(1, NULL);
         run.all_ended = weir_channel_new(1, NULL);
         run.values = values;
@@ -199,22 +199,22 @@ have_memory(size_t size)
 }
 
 static void
-measure(const struct crowd *crowd, const char *name, size_t way_count)
+measure(const struct scale *scale, const char *name, size_t way_count)
 {
         struct bench_reading reading;
         double values[BENCH_VALUES];
 
         for (size_t i = 0; i < way_count; i++) {
-                struct trial trial = {crowd, &ways[i]};
+                struct trial trial = {scale, &ways[i]};
 
-                have_memory(crowd->count * MEMORY);
+                have_memory(scale->count * MEMORY);
                 if (!bench_isolated(name, measure_crowd, &trial, values, PATIENCE))
                         continue;
                 sample(ways[i].peer, name, values[0], values[1], values[4], values[2]);
                 bench_sample(ways[i].peer, name, TABLES, values[3]);
         }
-        have_memory(crowd->count * MEMORY);
-        if (bench_peer("go", &reading, PATIENCE, "asleep count=%zu sleep=%lld", crowd->count, (long long)crowd->sleep))
+        have_memory(scale->count * MEMORY);
+        if (bench_peer("go", &reading, PATIENCE, "asleep count=%zu sleep=%lld", scale->count, (long long)scale->sleep))
                 sample("go", name, reading.cpu, reading.elapsed, reading.wake, reading.bytes);
 }
 
@@ -230,12 +230,12 @@ bench_asleep(const struct bench_size *size, bool one_cpu, bool is_last)
 {
         char name[96];
 
-        for (size_t i = 0; i < CROWDS; i++) {
+        for (size_t i = 0; i < SCALES; i++) {
                 bool is_large = i > 0;
 
-                bench_fiber_name(name, crowds[i].name, one_cpu);
+                bench_fiber_name(name, scales[i].name, one_cpu);
                 if (bench_wanted(size, name) && (!is_large || (is_last && !size->quick && is_roomy())))
-                        measure(&crowds[i], name, is_large ? 1 : WAYS);
+                        measure(&scales[i], name, is_large ? 1 : WAYS);
         }
 }
 
@@ -261,8 +261,8 @@ bench_asleep_ratios(bool one_cpu)
 {
         char name[96];
 
-        for (size_t i = 0; i < CROWDS; i++) {
-                bench_fiber_name(name, crowds[i].name, one_cpu);
+        for (size_t i = 0; i < SCALES; i++) {
+                bench_fiber_name(name, scales[i].name, one_cpu);
                 tell_ratios(name);
         }
 }

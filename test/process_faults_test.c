@@ -48,7 +48,7 @@ static _Atomic bool has_no_range; /* and no close_range */
 static _Atomic int signal_error;  /* of signals by pidfd; 0: none */
 static _Atomic bool holds_starts; /* a clone returns only when exit() waits, */
 static _Atomic unsigned kills;    /* signals by number */
-static _Atomic unsigned naps;     /* as these show */
+static _Atomic unsigned sleeps;   /* as these show */
 static _Atomic size_t blocks;
 static _Atomic unsigned looks; /* whether a program has ended */
 
@@ -224,7 +224,7 @@ flags_of(int flags)
 static int
 after_clone(int pid)
 {
-        while (holds_starts && !naps)
+        while (holds_starts && !sleeps)
                 sched_yield();
         return pid;
 }
@@ -239,7 +239,7 @@ __wrap_kill(pid_t pid, int signo)
 int
 __wrap_usleep(useconds_t microseconds)
 {
-        naps++;
+        sleeps++;
         return __real_usleep(microseconds);
 }
 
@@ -645,12 +645,12 @@ exit_while_it_starts(void)
         if (weir_init(&config))
                 _exit(9);
         holds_starts = true;
-        naps = 0;
+        sleeps = 0;
         weir_task *task = command(&of_child, "echo $$; exec sleep 1000");
         weir_process_set_fd(task, 1, pid_file);
         weir_task_start(task);
         weir_test_number_in(pid_file);
-        naps = 0;
+        sleeps = 0;
         exit(0);
 }
 

@@ -6,9 +6,9 @@
 
 #include "cost.h"
 
-#define PENDING 1000 /* timers that wait meanwhile, where the operation needs some */
-#define CROWD   100  /* timers that one call cancels */
-#define TICKS   100  /* of a ticker */
+#define PENDING   1000 /* timers that wait meanwhile, where the operation needs some */
+#define CANCELLED 100  /* timers that one call cancels */
+#define TICKS     100  /* of a ticker */
 
 static char names[PENDING][16];
 static weir_timer_id ids[PENDING];
@@ -71,7 +71,7 @@ on_crowd(weir_task *task, void *context)
 
         (void)task;
         (void)context;
-        if (++count % CROWD == 0)
+        if (++count % CANCELLED == 0)
                 cost_ended();
 }
 
@@ -79,7 +79,7 @@ static void
 cancel_many(size_t index)
 {
         (void)index;
-        for (size_t i = 0; i < CROWD; i++)
+        for (size_t i = 0; i < CANCELLED; i++)
                 weir_task_start(weir_timer_new_named("many", WEIR_SEC(60), on_crowd, NULL));
         weir_timer_cancel("many", WEIR_ALL);
 }
@@ -90,7 +90,7 @@ cancel_prefix(size_t index)
         char name[] = "tenant/00";
 
         (void)index;
-        for (size_t i = 0; i < CROWD; i++) {
+        for (size_t i = 0; i < CANCELLED; i++) {
                 name[7] = (char)('0' + i / 10);
                 name[8] = (char)('0' + i % 10);
                 weir_task_start(weir_timer_new_named(name, WEIR_SEC(60), on_crowd, NULL));
@@ -180,12 +180,12 @@ const struct cost_case cost_timer_cases[] = {
         {.name = "named timer, cancelled with 100 by one name",
          .count = 40,
          .slice = 1,
-         .parts = CROWD,
+         .parts = CANCELLED,
          .operation = cancel_many},
         {.name = "named timer, cancelled with 100 by a prefix",
          .count = 40,
          .slice = 1,
-         .parts = CROWD,
+         .parts = CANCELLED,
          .operation = cancel_prefix},
         {.name = "timer reset by name, 1,000 pending",
          .count = 4000,
