@@ -3,7 +3,7 @@
 # headers know only each other.  What a room says of the library's concepts in its public headers is held to the same order.
 # A library beside libweir knows public headers, its own folder, and how all of them write their figures.
 # Rooms, files and lines keep their sizes.  docs/design.md lists the rooms in their order.
-# One file has the constructor of the library and its handlers of fork and exit.
+# One file has the constructor of the library and its handlers of fork and exit.  Each struct has a tag of its own.
 set -euo pipefail
 
 source=${WEIR_SOURCE:?}
@@ -125,6 +125,15 @@ check_steps() (
                 grep -v '^kernel/base/phase\.c:' || true
 )
 
+# -- tags --
+
+# check_tags TREE: prints each tag that is defined more than once.
+check_tags() (
+        cd "$1"
+        grep -rhoE --include='*.[ch]' '^(typedef )?(struct|union|enum) weir_[a-z0-9_]+ \{' kernel factory io protocol net client server proxy include $addons |
+                sed -E 's/^typedef //; s/ \{$//' | sort | uniq -d
+)
+
 # The check itself must be able to fail: a tree with one wrong include in each room.
 proof=$(mktemp -d)
 trap 'rm -rf "$proof"' EXIT
@@ -181,6 +190,16 @@ ordered=$(for room in proxy server client net io factory protocol kernel; do roo
 
 found=$(check_sizes "$source")
 [ -z "$found" ] || { echo "$found"; exit 1; }
+
+# The same for tags.
+echo 'struct weir__one {' | tee "$proof/kernel/many/1.c" >"$proof/net/tag.h"
+echo 'struct weir__two {' >"$proof/client/tag.h"
+echo 'struct weir__two;' >"$proof/server/tag.h"
+found=$(addons=database/few check_tags "$proof")
+[ "$found" = "struct weir__one" ] || { printf 'the check of tags says of a made-up tree:\n%s\n' "$found" >&2; exit 1; }
+
+found=$(check_tags "$source")
+[ -z "$found" ] || { printf 'defined more than once:\n%s\n' "$found"; exit 1; }
 
 # The same for steps.
 mkdir "$proof/kernel/base"

@@ -19,7 +19,7 @@
 
 #define DRAIN_LIMIT WEIR_SEC(1) /* for the rest of a response that nobody wants */
 
-static struct weir__branch *
+static struct weir__client_branch *
 branch_of(const struct weir_http_call *self)
 {
         return weir__origin_branch(self->origin, self->poller);
@@ -38,8 +38,8 @@ static enum weir__outcome
 outcome_of(const struct weir_http_call *self, int status)
 {
         if (!self->is_given_up)
-                return weir__target_outcome(status, self->has_head ? self->call.received->status : 0);
-        return self->has_head ? weir__target_outcome(0, self->call.received->status) : WEIR__OUTCOME_CANCELLED;
+                return weir__client_target_outcome(status, self->has_head ? self->call.received->status : 0);
+        return self->has_head ? weir__client_target_outcome(0, self->call.received->status) : WEIR__OUTCOME_CANCELLED;
 }
 
 /* It has no place any more. */
@@ -52,8 +52,8 @@ be_over(struct weir_http_call *self, int status)
         clear_alarm(self);
         weir__http_call_end_stage(&self->call);
         if (status && !self->has_head && self->origin)
-                weir__branch_count(branch_of(self), WEIR__CLIENT_FAILED);
-        weir__target_report(&self->target, outcome_of(self, status));
+                weir__client_branch_count(branch_of(self), WEIR__CLIENT_FAILED);
+        weir__client_target_report(&self->target, outcome_of(self, status));
         weir__call_end_tasks(self);
 }
 
@@ -223,7 +223,7 @@ ended(struct weir__http_call *call, int status, bool may_replay)
 
         if (may_replay && self->framing == WEIR__DRAFT_NO_BODY && self->draft.is_idempotent && !self->seeker.wants_fresh) {
                 self->seeker.wants_fresh = true;
-                weir__branch_count(branch_of(self), WEIR__CLIENT_REPLAYED);
+                weir__client_branch_count(branch_of(self), WEIR__CLIENT_REPLAYED);
                 seek(self);
                 return;
         }
@@ -303,7 +303,7 @@ static const struct weir__seeker_ops seeker_ops = {.claim = claim, .granted = gr
 static bool
 go_elsewhere(struct weir_http_call *self)
 {
-        struct weir__origin *to = weir__target_origin(&self->target, &self->draft, self->upgrade);
+        struct weir__origin *to = weir__client_target_origin(&self->target, &self->draft, self->upgrade);
         unsigned i = 0;
 
         if (!to)
@@ -324,7 +324,7 @@ static bool
 ask_program(struct weir_http_call *self)
 {
         struct weir__poller *poller = weir__poller_at(self->poller);
-        struct weir__target *choice = malloc(sizeof *choice);
+        struct weir__client_target *choice = malloc(sizeof *choice);
 
         if (!choice || weir__runtime_enter() != 0) {
                 free(choice);
@@ -332,7 +332,7 @@ ask_program(struct weir_http_call *self)
         }
         *choice = self->target;
         self->target.upstream = NULL;
-        (void)weir__target_again(choice);
+        (void)weir__client_target_again(choice);
         self->choice = choice;
         weir__deliver(poller, &self->granted);
         return true;
@@ -341,11 +341,11 @@ ask_program(struct weir_http_call *self)
 static void
 take_choice(struct weir_http_call *self)
 {
-        struct weir__target *choice = self->choice;
+        struct weir__client_target *choice = self->choice;
 
         self->choice = NULL;
         if (self->state == WEIR__CALL_OVER)
-                weir__target_report(choice, WEIR__OUTCOME_CANCELLED);
+                weir__client_target_report(choice, WEIR__OUTCOME_CANCELLED);
         else
                 self->target = *choice;
         free(choice);
@@ -356,10 +356,10 @@ take_choice(struct weir_http_call *self)
 static void
 try_elsewhere(struct weir_http_call *self, bool has_choice)
 {
-        if (!has_choice && !weir__phase_is_stopping() && weir__target_may_again(&self->target, self->seeker.failure)) {
-                if (weir__target_calls_program(&self->target) && ask_program(self))
+        if (!has_choice && !weir__phase_is_stopping() && weir__client_target_may_again(&self->target, self->seeker.failure)) {
+                if (weir__client_target_calls_program(&self->target) && ask_program(self))
                         return;
-                has_choice = !weir__target_calls_program(&self->target) && weir__target_again(&self->target);
+                has_choice = !weir__client_target_calls_program(&self->target) && weir__client_target_again(&self->target);
         }
         if (has_choice && self->target.upstream && go_elsewhere(self)) {
                 seek(self);
@@ -401,7 +401,7 @@ static const struct weir__work_ops granted_ops = {.run = run_granted};
 static int
 prepare(struct weir_http_call *self)
 {
-        struct weir__origin *origin = weir__target_origin(&self->target, &self->draft, self->upgrade);
+        struct weir__origin *origin = weir__client_target_origin(&self->target, &self->draft, self->upgrade);
 
         atomic_store_explicit(&self->origin, origin, memory_order_release);
         if (!origin)

@@ -29,7 +29,7 @@ weir__call_drop(struct weir_http_call *self)
         if (atomic_fetch_sub_explicit(&self->references, 1, memory_order_acq_rel) != 1)
                 return;
         weir__http_call_drop_response(&self->call);
-        weir__target_report(&self->target, WEIR__OUTCOME_CANCELLED);
+        weir__client_target_report(&self->target, WEIR__OUTCOME_CANCELLED);
         if (self->origin)
                 weir__origin_drop(self->origin);
         for (unsigned i = 0; i < WEIR__TARGET_TRIES - 1 && self->left[i]; i++)
@@ -123,7 +123,7 @@ weir_http_call_new(weir_client *client, const char *method, const char *url)
         int fault = weir__draft_init(&self->draft, client, method, url, "weir_http_call_new");
         self->draft.asks_coding = false;
         if (!fault) /* here a function of the program may be called */
-                self->fault = weir__target_choose(&self->target, &self->draft);
+                self->fault = weir__client_target_choose(&self->target, &self->draft);
         if (!fault)
                 return self;
         weir__call_drop(self);

@@ -38,7 +38,7 @@ struct weir_http_call {
 
         /* Its maker's until the first task has started. */
         struct weir__draft draft;
-        struct weir__target target;
+        struct weir__client_target target;
         int fault;       /* of a function that has changed it */
         bool is_framed;  /* `framing` was said */
         uint8_t framing; /* enum weir__draft_framing */
@@ -60,7 +60,7 @@ struct weir_http_call {
         bool has_alarm;
         _Atomic(struct weir__origin *) origin;             /* a reference; or NULL */
         struct weir__origin *left[WEIR__TARGET_TRIES - 1]; /* whose connects have failed: a dump may still look at them */
-        struct weir__target *choice;                       /* malloc; what the program has chosen instead; or NULL */
+        struct weir__client_target *choice;                /* malloc; what the program has chosen instead; or NULL */
         uint8_t state;
         int status;           /* OVER */
         _Atomic bool is_over; /* the state is OVER: nothing is to be ended.  Any thread reads it; relaxed, as a hint */

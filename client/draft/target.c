@@ -12,7 +12,7 @@
 
 /* The reference goes to the target.  Result: that of weir__upstream_pick. */
 static int
-pick(struct weir__target *target, struct weir_upstream *upstream)
+pick(struct weir__client_target *target, struct weir_upstream *upstream)
 {
         const struct weir__wish wish = {.key = target->key,
                                         .key_size = target->key_size,
@@ -32,7 +32,7 @@ pick(struct weir__target *target, struct weir_upstream *upstream)
 }
 
 int
-weir__target_choose(struct weir__target *target, const struct weir__draft *draft)
+weir__client_target_choose(struct weir__client_target *target, const struct weir__draft *draft)
 {
         struct weir_upstream *upstream = weir_upstream_find(weir_url_host(draft->url));
 
@@ -40,29 +40,29 @@ weir__target_choose(struct weir__target *target, const struct weir__draft *draft
 }
 
 bool
-weir__target_calls_program(const struct weir__target *target)
+weir__client_target_calls_program(const struct weir__client_target *target)
 {
         return target->upstream && weir__upstream_calls_program(target->upstream);
 }
 
 bool
-weir__target_may_again(const struct weir__target *target, int status)
+weir__client_target_may_again(const struct weir__client_target *target, int status)
 {
         return target->upstream && target->tried_count < WEIR__TARGET_TRIES &&
-               weir__target_outcome(status, 0) == WEIR__OUTCOME_FAILURE;
+               weir__client_target_outcome(status, 0) == WEIR__OUTCOME_FAILURE;
 }
 
 bool
-weir__target_again(struct weir__target *target)
+weir__client_target_again(struct weir__client_target *target)
 {
         struct weir_upstream *upstream = weir_upstream_ref(target->upstream);
 
-        weir__target_report(target, WEIR__OUTCOME_FAILURE);
+        weir__client_target_report(target, WEIR__OUTCOME_FAILURE);
         return pick(target, upstream) == 0;
 }
 
 static void
-drop_key(struct weir__target *target)
+drop_key(struct weir__client_target *target)
 {
         free(target->key);
         target->key = NULL;
@@ -70,7 +70,7 @@ drop_key(struct weir__target *target)
 }
 
 bool
-weir__target_copy(struct weir__target *second, const struct weir__target *first)
+weir__client_target_copy(struct weir__client_target *second, const struct weir__client_target *first)
 {
         *second = *first;
         second->upstream = NULL;
@@ -86,7 +86,7 @@ weir__target_copy(struct weir__target *second, const struct weir__target *first)
 }
 
 bool
-weir__target_hedge(struct weir__target *second)
+weir__client_target_hedge(struct weir__client_target *second)
 {
         struct weir_upstream *upstream = second->upstream;
         bool may = weir__upstream_may_hedge(upstream);
@@ -102,7 +102,7 @@ weir__target_hedge(struct weir__target *second)
 }
 
 void
-weir__target_drop(struct weir__target *second)
+weir__client_target_drop(struct weir__client_target *second)
 {
         weir_upstream_unref(second->upstream);
         second->upstream = NULL;
@@ -110,20 +110,20 @@ weir__target_drop(struct weir__target *second)
 }
 
 void
-weir__target_give_back(struct weir__target *second)
+weir__client_target_give_back(struct weir__client_target *second)
 {
         if (second->upstream)
                 weir__upstream_return_hedge(second->upstream);
-        weir__target_report(second, WEIR__OUTCOME_CANCELLED);
+        weir__client_target_report(second, WEIR__OUTCOME_CANCELLED);
 }
 
 /* A proxy of HTTP is sent requests for http themselves, as is usual.  Others, and what is not to be read by it, go through. */
-static struct weir__place
+static struct weir__origin_place
 place_of(const struct weir_client *client, const weir_url *url, bool must_tunnel)
 {
         bool is_secure = strcmp(weir_url_scheme(url), "https") == 0;
-        const struct weir__proxy *proxy = weir__proxies_for(&client->proxies, is_secure, weir_url_host(url));
-        struct weir__place place = {.is_secure = is_secure, .address = weir_url_address(url), .proxy = proxy};
+        const struct weir__proxy *proxy = weir__client_proxies_for(&client->proxies, is_secure, weir_url_host(url));
+        struct weir__origin_place place = {.is_secure = is_secure, .address = weir_url_address(url), .proxy = proxy};
 
         if (proxy && proxy->kind == WEIR__PROXY_HTTP && !is_secure && !must_tunnel) {
                 place.is_relay = true;
@@ -134,35 +134,35 @@ place_of(const struct weir_client *client, const weir_url *url, bool must_tunnel
 }
 
 struct weir__origin *
-weir__target_of_url(struct weir__draft *draft, const weir_url *url, bool must_tunnel)
+weir__client_target_of_url(struct weir__draft *draft, const weir_url *url, bool must_tunnel)
 {
-        const struct weir__place place = place_of(draft->client, url, must_tunnel);
+        const struct weir__origin_place place = place_of(draft->client, url, must_tunnel);
 
         draft->relay = place.is_relay ? place.proxy : NULL;
-        if (!place.is_relay && weir__proxies_are(&draft->client->proxies)) /* no server must see it */
+        if (!place.is_relay && weir__client_proxies_are(&draft->client->proxies)) /* no server must see it */
                 weir__lines_remove(&draft->fields, "Proxy-Authorization");
         return weir__client_origin(draft->client, &place);
 }
 
 /* The members of an upstream are the program's: they are reached without a proxy. */
 struct weir__origin *
-weir__target_origin(const struct weir__target *target, struct weir__draft *draft, bool must_tunnel)
+weir__client_target_origin(const struct weir__client_target *target, struct weir__draft *draft, bool must_tunnel)
 {
         const weir_url *url = draft->url;
         bool is_secure = strcmp(weir_url_scheme(url), "https") == 0;
 
         if (!target->upstream)
-                return weir__target_of_url(draft, url, must_tunnel);
-        const struct weir__place place = {.is_secure = is_secure,
-                                          .address = weir__picked_address(&target->picked),
-                                          .tls_name = is_secure ? weir_url_host(url) : NULL};
+                return weir__client_target_of_url(draft, url, must_tunnel);
+        const struct weir__origin_place place = {.is_secure = is_secure,
+                                                 .address = weir__picked_address(&target->picked),
+                                                 .tls_name = is_secure ? weir_url_host(url) : NULL};
         return weir__client_origin(draft->client, &place);
 }
 
 /* Source of the list of responses: RFC 9110 section 15.6.  A response that broke off is a failure; one that the client did not
  * want is none. */
 enum weir__outcome
-weir__target_outcome(int status, int response)
+weir__client_target_outcome(int status, int response)
 {
         switch (status) {
         case -ECANCELED:
@@ -182,7 +182,7 @@ weir__target_outcome(int status, int response)
 }
 
 void
-weir__target_report(struct weir__target *target, enum weir__outcome outcome)
+weir__client_target_report(struct weir__client_target *target, enum weir__outcome outcome)
 {
         struct weir_upstream *upstream = target->upstream;
 

@@ -60,7 +60,7 @@ weir_multipart_free(weir_multipart *form)
         if (!form)
                 return;
         while ((link = weir__list_pop(&form->parts)) != NULL)
-                weir__part_free(weir__container_of(link, struct weir__part, link));
+                weir__form_part_free(weir__container_of(link, struct weir__form_part, link));
         free(form);
 }
 
@@ -80,17 +80,17 @@ has_begun(const weir_multipart *form)
 
 /* Adds a part, which then owns the descriptor, unless that is negative. */
 static int
-add(weir_multipart *form, struct weir__part_of *of, int owned_fd)
+add(weir_multipart *form, struct weir__form_part_of *of, int owned_fd)
 {
         int64_t size;
 
         of->boundary = weir__multipart_boundary(form);
-        struct weir__part *part = weir__part_new(of);
+        struct weir__form_part *part = weir__form_part_new(of);
         if (!part)
                 return -ENOMEM;
         if (__builtin_add_overflow(form->size, (int64_t)part->head_size + 2, &size) ||
             __builtin_add_overflow(size, of->size, &size)) {
-                weir__part_free(part);
+                weir__form_part_free(part);
                 return -EFBIG;
         }
         part->owned_fd = owned_fd;
@@ -129,11 +129,11 @@ weir_multipart_add_data(weir_multipart *form, const char *name, const char *file
                 return failed;
         if (size > INT64_MAX)
                 return -EFBIG;
-        struct weir__part_of of = {.name = name,
-                                   .filename = filename,
-                                   .type = type_or_default(content_type, filename),
-                                   .data = data ? data : "",
-                                   .size = (int64_t)size};
+        struct weir__form_part_of of = {.name = name,
+                                        .filename = filename,
+                                        .type = type_or_default(content_type, filename),
+                                        .data = data ? data : "",
+                                        .size = (int64_t)size};
         return add(form, &of, -1);
 }
 
@@ -147,12 +147,12 @@ weir_multipart_add_fd(weir_multipart *form, const char *name, const char *filena
                 return failed;
         if (offset > INT64_MAX - size)
                 return -EFBIG;
-        struct weir__part_of of = {.name = name,
-                                   .filename = filename,
-                                   .type = type_or_default(content_type, filename),
-                                   .fd = fd,
-                                   .offset = offset,
-                                   .size = size};
+        struct weir__form_part_of of = {.name = name,
+                                        .filename = filename,
+                                        .type = type_or_default(content_type, filename),
+                                        .fd = fd,
+                                        .offset = offset,
+                                        .size = size};
         return add(form, &of, -1);
 }
 
@@ -180,7 +180,7 @@ weir_multipart_add_file(weir_multipart *form, const char *name, const char *path
 
         if (failed)
                 return failed;
-        struct weir__part_of of = {.name = name, .filename = filename, .type = content_type};
+        struct weir__form_part_of of = {.name = name, .filename = filename, .type = content_type};
         of.fd = open_file(path, &of.size);
         if (of.fd < 0)
                 return of.fd;

@@ -20,7 +20,7 @@ struct segment {
 };
 
 static struct segment
-segment_of(const struct weir__part *part, enum weir__multipart_stage stage)
+segment_of(const struct weir__form_part *part, enum weir__multipart_stage stage)
 {
         switch (stage) {
         case WEIR__MULTIPART_HEAD: return (struct segment){.text = part->head, .size = (int64_t)part->head_size};
@@ -43,7 +43,7 @@ segment_at(const weir_multipart *form, struct weir__multipart_place *place)
         }
         if (place->is_last)
                 return (struct segment){.text = form->end, .size = (int64_t)strlen(form->end)};
-        return segment_of(weir__container_of(place->part, const struct weir__part, link),
+        return segment_of(weir__container_of(place->part, const struct weir__form_part, link),
                           (enum weir__multipart_stage)place->stage);
 }
 

@@ -61,7 +61,7 @@ put_quoted(struct output *output, const char *text, bool is_name)
 }
 
 static void
-put_head(struct output *output, const struct weir__part_of *of)
+put_head(struct output *output, const struct weir__form_part_of *of)
 {
         put(output, "--");
         put(output, of->boundary);
@@ -78,19 +78,19 @@ put_head(struct output *output, const struct weir__part_of *of)
         put(output, "\r\n\r\n");
 }
 
-struct weir__part *
-weir__part_new(const struct weir__part_of *of)
+struct weir__form_part *
+weir__form_part_new(const struct weir__form_part_of *of)
 {
         struct output output = {.at = NULL};
         size_t size = of->data ? (size_t)of->size : 0;
 
         put_head(&output, of);
-        if (size > SIZE_MAX - sizeof(struct weir__part) - output.size)
+        if (size > SIZE_MAX - sizeof(struct weir__form_part) - output.size)
                 return NULL;
-        struct weir__part *part = malloc(sizeof *part + output.size + size);
+        struct weir__form_part *part = malloc(sizeof *part + output.size + size);
         if (!part)
                 return NULL;
-        *part = (struct weir__part){
+        *part = (struct weir__form_part){
                 .fd = of->data ? WEIR__PART_IN_MEMORY : of->fd, .owned_fd = -1, .offset = of->offset, .size = of->size};
         output = (struct output){.at = part->head};
         put_head(&output, of);
@@ -101,7 +101,7 @@ weir__part_new(const struct weir__part_of *of)
 }
 
 void
-weir__part_free(struct weir__part *part)
+weir__form_part_free(struct weir__form_part *part)
 {
         if (part->owned_fd >= 0)
                 close(part->owned_fd);

@@ -9,7 +9,7 @@
 
 #define WEIR__PART_IN_MEMORY (-1)
 
-struct weir__part {
+struct weir__form_part {
         struct weir__link link;
 
         /* Constant after creation. */
@@ -23,7 +23,7 @@ struct weir__part {
 };
 
 /* What a part is made of. */
-struct weir__part_of {
+struct weir__form_part_of {
         const char *boundary, *name;
         const char *filename, *type; /* or NULL */
         const void *data;            /* is copied; NULL: it is in a file */
@@ -31,9 +31,9 @@ struct weir__part_of {
         int64_t offset, size;
 };
 
-/* Owner:  the caller: weir__part_free.
+/* Owner:  the caller: weir__form_part_free.
  * Result: NULL when out of memory. */
-struct weir__part *weir__part_new(const struct weir__part_of *of);
-void weir__part_free(struct weir__part *part);
+struct weir__form_part *weir__form_part_new(const struct weir__form_part_of *of);
+void weir__form_part_free(struct weir__form_part *part);
 
 #endif

@@ -53,7 +53,7 @@ weir__client_drop(struct weir_client *client)
         weir__client_unlist(client);
         weir_tls_unref(client->config.tls);
         weir_tls_unref(client->config.proxy_tls);
-        weir__proxies_done(&client->proxies);
+        weir__client_proxies_done(&client->proxies);
         weir_cookie_jar_unref(client->config.cookies);
         free(client->user_agent);
         free(client->buckets);
@@ -152,8 +152,8 @@ fill(struct weir_client *client, const struct weir_client_config *config)
                 if (!client->user_agent)
                         return -ENOMEM;
         }
-        return weir__proxies_set(&client->proxies, config->proxy, config->no_proxy, config->proxy_from_environment,
-                                 "weir_client_new");
+        return weir__client_proxies_set(&client->proxies, config->proxy, config->no_proxy, config->proxy_from_environment,
+                                        "weir_client_new");
 }
 
 /* Early after boot the system may have no random bytes yet; then addresses serve. */

@@ -30,7 +30,7 @@ struct weir_client {
         /* Constant. */
         struct weir_client_config config; /* with all defaults in their places; its texts are the client's */
         char *user_agent;                 /* or NULL */
-        struct weir__proxies proxies;
+        struct weir__client_proxies proxies;
 
         uint64_t key[2]; /* of the hash */
 

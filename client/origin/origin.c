@@ -76,11 +76,11 @@ weir__origin_drop(struct weir__origin *origin)
 /* What an origin is found by. */
 struct key {
         uint64_t hash;
-        const struct weir__place *place;
+        const struct weir__origin_place *place;
 };
 
 static struct key
-key_of(const struct weir_client *client, const struct weir__place *place)
+key_of(const struct weir_client *client, const struct weir__origin_place *place)
 {
         uint64_t hash = weir__siphash(client->key, place->address, strlen(place->address));
 
@@ -98,7 +98,7 @@ is_same_text(const char *one, const char *other)
 }
 
 static bool
-is_at(const struct weir__origin *origin, const struct weir__place *place)
+is_at(const struct weir__origin *origin, const struct weir__origin_place *place)
 {
         return origin->is_secure == place->is_secure && origin->is_relay == place->is_relay && origin->proxy == place->proxy &&
                is_same_text(origin->address, place->address) && is_same_text(origin->tls_name, place->tls_name);
@@ -144,7 +144,7 @@ find(const struct weir_client *client, const struct key *key)
 }
 
 static bool
-set_texts(struct weir__origin *origin, const struct weir__place *place)
+set_texts(struct weir__origin *origin, const struct weir__origin_place *place)
 {
         origin->address = strdup(place->address);
         origin->tls_name = place->tls_name ? strdup(place->tls_name) : NULL;
@@ -195,7 +195,7 @@ find_usable(struct weir_client *client, const struct key *key)
 }
 
 struct weir__origin *
-weir__origin_of(struct weir_client *client, const struct weir__origin_ops *ops, const struct weir__place *place)
+weir__origin_of(struct weir_client *client, const struct weir__origin_ops *ops, const struct weir__origin_place *place)
 {
         const struct key key = key_of(client, place);
         struct weir__origin *origin, *made = NULL;

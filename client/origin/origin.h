@@ -24,12 +24,12 @@
 
 #define WEIR__ORIGIN_TEXT 672 /* bytes of a description */
 
-struct weir__branch;
+struct weir__client_branch;
 struct weir__origin;
 struct weir__seeker;
 
 /* Where connections lead to.  Those of one place may serve each other's requests. */
-struct weir__place {
+struct weir__origin_place {
         bool is_secure;
         const char *address, *tls_name;  /* as in struct weir__origin; a plain one has no name */
         const struct weir__proxy *proxy; /* of the client: the way leads through it; NULL: there is none */
@@ -38,21 +38,21 @@ struct weir__place {
 
 /* A connection, as its branch sees it.  Owner of the branch's poller. */
 struct weir__pooled {
-        struct weir__link idle;      /* in `idle` of the branch, while it is idle */
-        struct weir__link all;       /* in `connections` of the branch */
-        struct weir__branch *branch; /* with a reference to the origin */
-        unsigned generation;         /* the client's, when it was made */
-        bool is_reserved;            /* for a seeker that has been granted it and has not come yet */
-        bool is_fresh;               /* it was neither used nor idle: the server may not have closed it as a kept one */
+        struct weir__link idle;             /* in `idle` of the branch, while it is idle */
+        struct weir__link all;              /* in `connections` of the branch */
+        struct weir__client_branch *branch; /* with a reference to the origin */
+        unsigned generation;                /* the client's, when it was made */
+        bool is_reserved;                   /* for a seeker that has been granted it and has not come yet */
+        bool is_fresh;                      /* it was neither used nor idle: the server may not have closed it as a kept one */
 };
 
 /* What stands above: wire/ has them. */
 struct weir__origin_ops {
         /* Begins to make a connection.  Its end is weir__pool_dialled or weir__pool_dial_failed.
          * Result: 0 or a negative errno. */
-        int (*dial)(struct weir__branch *branch, uint64_t ticket);
-        void (*cancel_dials)(struct weir__branch *branch); /* all of the branch */
-        void (*close)(struct weir__pooled *connection);    /* an idle one: weir__pool_gone follows */
+        int (*dial)(struct weir__client_branch *branch, uint64_t ticket);
+        void (*cancel_dials)(struct weir__client_branch *branch); /* all of the branch */
+        void (*close)(struct weir__pooled *connection);           /* an idle one: weir__pool_gone follows */
 };
 
 struct weir__seeker_ops {
@@ -84,7 +84,7 @@ struct weir__seeker {
         char *problem;                   /* the same in words; free; or NULL */
 };
 
-struct weir__branch {
+struct weir__client_branch {
         struct weir__origin *origin;
         uint8_t poller;
 
@@ -114,7 +114,7 @@ struct weir__origin {
         const struct weir__origin_ops *ops;
         uint64_t hash;
         bool is_secure;
-        bool is_relay;                   /* as in struct weir__place */
+        bool is_relay;                   /* as in struct weir__origin_place */
         const struct weir__proxy *proxy; /* the same */
         char *address;                   /* as weir_connect_new takes it */
         char *tls_name;                  /* that the certificate must have; NULL: the host of the address */
@@ -128,14 +128,14 @@ struct weir__origin {
         struct weir__list queue; /* guarded by lock */
         uint64_t next_ticket;
 
-        struct weir__branch branches[];
+        struct weir__client_branch branches[];
 };
 
 /* -- origin.c: any thread -- */
 
 /* Finds or makes the origin.  Result: a reference; NULL when out of memory.  While the runtime is up. */
 struct weir__origin *weir__origin_of(struct weir_client *client, const struct weir__origin_ops *ops,
-                                     const struct weir__place *place);
+                                     const struct weir__origin_place *place);
 void weir__origin_keep(struct weir__origin *origin);
 void weir__origin_drop(struct weir__origin *origin);
 
@@ -157,7 +157,7 @@ void weir__origins_each(struct weir_client *client, void visit(struct weir__orig
 
 /* Owner of the branch. */
 static inline void
-weir__branch_count(struct weir__branch *branch, enum weir__client_count which)
+weir__client_branch_count(struct weir__client_branch *branch, enum weir__client_count which)
 {
         uint64_t count = atomic_load_explicit(&branch->counts[which], memory_order_relaxed);
 
@@ -165,7 +165,7 @@ weir__branch_count(struct weir__branch *branch, enum weir__client_count which)
 }
 
 /* The poller must be one of the runtime in which the origin was made. */
-static inline struct weir__branch *
+static inline struct weir__client_branch *
 weir__origin_branch(struct weir__origin *origin, unsigned poller)
 {
         return &origin->branches[poller];
@@ -174,24 +174,24 @@ weir__origin_branch(struct weir__origin *origin, unsigned poller)
 /* -- pool.c -- */
 
 /* An idle connection of the branch; NULL: there is none, others wait for one, or the seeker wants a new one.  Owner. */
-struct weir__pooled *weir__pool_get(struct weir__branch *branch, const struct weir__seeker *seeker);
+struct weir__pooled *weir__pool_get(struct weir__client_branch *branch, const struct weir__seeker *seeker);
 
 /* Waits, or goes to another poller.  It may be granted, and gone, before this returns.  Owner of the branch's poller. */
-void weir__pool_wait(struct weir__branch *branch, struct weir__seeker *seeker);
+void weir__pool_wait(struct weir__client_branch *branch, struct weir__seeker *seeker);
 
 /* It no longer waits.  Returns false if it was claimed, or did not wait.  Owner. */
-bool weir__pool_leave(struct weir__branch *branch, struct weir__seeker *seeker);
+bool weir__pool_leave(struct weir__client_branch *branch, struct weir__seeker *seeker);
 
 /* The same for one that *seeker names, guarded by the origin's lock: takes it, and returns it; or NULL.  Owner. */
-struct weir__seeker *weir__pool_leave_late(struct weir__branch *branch, struct weir__seeker **seeker);
+struct weir__seeker *weir__pool_leave_late(struct weir__client_branch *branch, struct weir__seeker **seeker);
 
 /* Owner of the branch: a connection that is free goes to who has waited longest, or is idle. */
 void weir__pool_put(struct weir__pooled *connection);
 void weir__pool_dialled(struct weir__pooled *connection);  /* the same for a new one, which counts already */
 void weir__pool_take_off(struct weir__pooled *connection); /* it is no longer idle */
-void weir__pool_gone(struct weir__branch *branch);         /* one connection less */
-void weir__pool_dial_failed(struct weir__branch *branch, uint64_t ticket, int status, uint8_t stage, char *problem);
-void weir__pool_look(struct weir__branch *branch); /* any thread: has its owner look */
+void weir__pool_gone(struct weir__client_branch *branch);  /* one connection less */
+void weir__pool_dial_failed(struct weir__client_branch *branch, uint64_t ticket, int status, uint8_t stage, char *problem);
+void weir__pool_look(struct weir__client_branch *branch); /* any thread: has its owner look */
 void weir__pool_run_look(struct weir__work *work);
 
 #endif

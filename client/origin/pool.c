@@ -19,7 +19,7 @@ seeker_of(struct weir__link *link)
 }
 
 static struct weir__pooled *
-first_idle(const struct weir__branch *branch)
+first_idle(const struct weir__client_branch *branch)
 {
         struct weir__link *link = weir__list_first(&branch->idle);
 
@@ -36,7 +36,7 @@ weir__pool_take_off(struct weir__pooled *connection)
 }
 
 struct weir__pooled *
-weir__pool_get(struct weir__branch *branch, const struct weir__seeker *seeker)
+weir__pool_get(struct weir__client_branch *branch, const struct weir__seeker *seeker)
 {
         struct weir__pooled *connection = first_idle(branch);
 
@@ -117,7 +117,7 @@ may_have(struct weir__seeker *seeker, void *context)
 
 /* Gives idle connections to those who wait. */
 static void
-serve(struct weir__branch *branch)
+serve(struct weir__client_branch *branch)
 {
         struct weir__origin *origin = branch->origin;
         struct weir__pooled *connection;
@@ -169,7 +169,7 @@ tickets_so_far(struct weir__origin *origin)
 /* Those who stay on this poller have a dial, if it has begun one, or have none any more.  Thousands may wait, so they are only
  * told what has changed. */
 static void
-note_dials(struct weir__branch *branch)
+note_dials(struct weir__client_branch *branch)
 {
         struct weir__origin *origin = branch->origin;
         bool has = !weir__list_is_empty(&branch->dials);
@@ -186,14 +186,14 @@ note_dials(struct weir__branch *branch)
 }
 
 static void
-note_dial_ended(struct weir__branch *branch)
+note_dial_ended(struct weir__client_branch *branch)
 {
         note_dials(branch);
         atomic_fetch_sub(&branch->origin->dials, 1);
 }
 
 static void
-fail_dial(struct weir__branch *branch, uint64_t ticket, int status, uint8_t stage, char *problem)
+fail_dial(struct weir__client_branch *branch, uint64_t ticket, int status, uint8_t stage, char *problem)
 {
         struct weir__seeker *seeker = take_first(branch->origin, ticket, NULL, NULL);
 
@@ -211,7 +211,7 @@ fail_dial(struct weir__branch *branch, uint64_t ticket, int status, uint8_t stag
 
 /* As many dials as seekers, if the limit permits. */
 static void
-dial_more(struct weir__branch *branch)
+dial_more(struct weir__client_branch *branch)
 {
         struct weir__origin *origin = branch->origin;
 
@@ -238,7 +238,7 @@ end_waiting(struct weir__origin *origin)
 
 /* There is a free place, or fewer dials than before: on the poller of the first who waits another dial may begin. */
 static void
-dial_for_first(struct weir__branch *branch)
+dial_for_first(struct weir__client_branch *branch)
 {
         struct weir__origin *origin = branch->origin;
         unsigned poller = branch->poller;
@@ -263,14 +263,14 @@ dial_for_first(struct weir__branch *branch)
 }
 
 void
-weir__pool_gone(struct weir__branch *branch)
+weir__pool_gone(struct weir__client_branch *branch)
 {
         atomic_fetch_sub(&branch->origin->connections, 1);
         dial_for_first(branch);
 }
 
 void
-weir__pool_dial_failed(struct weir__branch *branch, uint64_t ticket, int status, uint8_t stage, char *problem)
+weir__pool_dial_failed(struct weir__client_branch *branch, uint64_t ticket, int status, uint8_t stage, char *problem)
 {
         fail_dial(branch, ticket, status, stage, problem);
         dial_for_first(branch);
@@ -299,7 +299,7 @@ may_idle(const struct weir__pooled *connection)
 void
 weir__pool_put(struct weir__pooled *connection)
 {
-        struct weir__branch *branch = connection->branch;
+        struct weir__client_branch *branch = connection->branch;
 
         connection->is_reserved = false;
         if (!may_idle(connection)) {
@@ -315,7 +315,7 @@ weir__pool_put(struct weir__pooled *connection)
 
 /* A poller with an idle connection; or that of the branch. */
 static unsigned
-find_idle(const struct weir__branch *branch)
+find_idle(const struct weir__client_branch *branch)
 {
         const struct weir__origin *origin = branch->origin;
 
@@ -330,7 +330,7 @@ find_idle(const struct weir__branch *branch)
 
 /* Returns whether it is on its way to another poller, or has been cancelled. */
 static bool
-hand_over(struct weir__branch *branch, struct weir__seeker *seeker)
+hand_over(struct weir__client_branch *branch, struct weir__seeker *seeker)
 {
         if (seeker->is_fixed || seeker->wants_fresh || seeker->was_handed || atomic_load(&branch->origin->waiting))
                 return false;
@@ -346,7 +346,7 @@ hand_over(struct weir__branch *branch, struct weir__seeker *seeker)
 
 /* Another poller may have an idle connection for those who wait. */
 static void
-pass_on(struct weir__branch *branch)
+pass_on(struct weir__client_branch *branch)
 {
         unsigned other = atomic_load(&branch->origin->waiting) ? find_idle(branch) : branch->poller;
 
@@ -355,7 +355,7 @@ pass_on(struct weir__branch *branch)
 }
 
 void
-weir__pool_wait(struct weir__branch *branch, struct weir__seeker *seeker)
+weir__pool_wait(struct weir__client_branch *branch, struct weir__seeker *seeker)
 {
         struct weir__origin *origin = branch->origin;
         bool wants_fresh = seeker->wants_fresh;
@@ -392,7 +392,7 @@ note_left(struct weir__origin *origin)
 }
 
 bool
-weir__pool_leave(struct weir__branch *branch, struct weir__seeker *seeker)
+weir__pool_leave(struct weir__client_branch *branch, struct weir__seeker *seeker)
 {
         weir__lock(&branch->origin->lock);
         bool was_waiting = leave_queue(branch->origin, seeker);
@@ -402,7 +402,7 @@ weir__pool_leave(struct weir__branch *branch, struct weir__seeker *seeker)
 }
 
 struct weir__seeker *
-weir__pool_leave_late(struct weir__branch *branch, struct weir__seeker **place)
+weir__pool_leave_late(struct weir__client_branch *branch, struct weir__seeker **place)
 {
         weir__lock(&branch->origin->lock);
         struct weir__seeker *seeker = *place;
@@ -418,7 +418,7 @@ weir__pool_leave_late(struct weir__branch *branch, struct weir__seeker **place)
 
 /* Those that nobody may use any more. */
 static void
-close_idle(struct weir__branch *branch)
+close_idle(struct weir__client_branch *branch)
 {
         for (struct weir__link *link = weir__list_first(&branch->idle), *next; link; link = next) {
                 struct weir__pooled *connection = weir__container_of(link, struct weir__pooled, idle);
@@ -434,7 +434,7 @@ close_idle(struct weir__branch *branch)
 void
 weir__pool_run_look(struct weir__work *work)
 {
-        struct weir__branch *branch = weir__container_of(work, struct weir__branch, look);
+        struct weir__client_branch *branch = weir__container_of(work, struct weir__client_branch, look);
         struct weir__origin *origin = branch->origin;
 
         (void)atomic_exchange(&branch->is_look_due, false); /* it sees what those have written who found the flag set */
@@ -451,7 +451,7 @@ weir__pool_run_look(struct weir__work *work)
 }
 
 void
-weir__pool_look(struct weir__branch *branch)
+weir__pool_look(struct weir__client_branch *branch)
 {
         if (atomic_exchange(&branch->is_look_due, true))
                 return;

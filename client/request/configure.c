@@ -16,7 +16,7 @@ static const struct weir__beside nothing_beside = {NULL, 0};
 /* -- making -- */
 
 static void
-set_limits(struct weir__request *request)
+set_limits(struct weir__client_request *request)
 {
         const struct weir_client_config *config = &request->draft.client->config;
 
@@ -29,12 +29,12 @@ set_limits(struct weir__request *request)
 weir_task *
 weir_client_request_new(weir_client *client, const char *method, const char *url, weir_task_fn *done, void *context)
 {
-        struct weir__request *request = weir__alloc(sizeof *request);
+        struct weir__client_request *request = weir__alloc(sizeof *request);
 
         if (!request)
                 return NULL;
         memset(request, 0, sizeof *request);
-        weir__task_init(&request->io.task, &weir__request_ops.task, sizeof *request, done, context);
+        weir__task_init(&request->io.task, &weir__client_request_ops.task, sizeof *request, done, context);
         int fault = weir__draft_init(&request->draft, client, method, url, "weir_http_request_new");
         if (client)
                 set_limits(request);
@@ -65,7 +65,7 @@ weir_http_get_new(const char *url, weir_task_fn *done, void *context)
 
 /* A failure of a change is that of the start, too: so nobody has to look. */
 static int
-note(struct weir__request *request, int failed)
+note(struct weir__client_request *request, int failed)
 {
         if (failed)
                 weir__task_poison(&request->io.task, failed);
@@ -75,7 +75,7 @@ note(struct weir__request *request, int failed)
 static int
 add_header(weir_task *task, const char *name, const char *value, bool should_replace, const char *call)
 {
-        struct weir__request *request = weir__request_of(task);
+        struct weir__client_request *request = weir__client_request_of(task);
 
         if (!request)
                 return -EINVAL;
@@ -98,7 +98,7 @@ weir_http_request_add_header(weir_task *request, const char *name, const char *v
 
 /* Takes away the body that it had.  Without a type the field stays as it is.  Result: 0; that of the type. */
 static int
-begin_body(struct weir__request *request, const char *type)
+begin_body(struct weir__client_request *request, const char *type)
 {
         if (request->content_kind == WEIR__BODY_COPY)
                 free(request->content);
@@ -110,9 +110,9 @@ begin_body(struct weir__request *request, const char *type)
 
 /* Bytes in memory: a copy, or lent ones. */
 static int
-give_body(weir_task *task, enum weir__request_body kind, const void *data, size_t size, const char *type)
+give_body(weir_task *task, enum weir__client_request_body kind, const void *data, size_t size, const char *type)
 {
-        struct weir__request *request = weir__request_of(task);
+        struct weir__client_request *request = weir__client_request_of(task);
         char *content = (char *)data; /* it is only read */
 
         if (!request)
@@ -147,7 +147,7 @@ weir_http_request_lend_body(weir_task *request, const void *data, size_t size, c
 int
 weir_http_request_set_body_file(weir_task *task, int file, uint64_t offset, uint64_t size, const char *type)
 {
-        struct weir__request *request = weir__request_of(task);
+        struct weir__client_request *request = weir__client_request_of(task);
         struct stat status;
 
         if (!request)
@@ -168,7 +168,7 @@ weir_http_request_set_body_file(weir_task *task, int file, uint64_t offset, uint
 int
 weir_http_request_set_limit(weir_task *task, enum weir_http_limit which, weir_nsec limit)
 {
-        struct weir__request *request = weir__request_of(task);
+        struct weir__client_request *request = weir__client_request_of(task);
 
         return request ? weir__http_call_set_limit(&request->call, &request->limit, which, limit) : -EINVAL;
 }
@@ -176,7 +176,7 @@ weir_http_request_set_limit(weir_task *task, enum weir_http_limit which, weir_ns
 int
 weir_http_request_set_redirects(weir_task *task, unsigned most)
 {
-        struct weir__request *request = weir__request_of(task);
+        struct weir__client_request *request = weir__client_request_of(task);
 
         if (!request)
                 return -EINVAL;
@@ -187,7 +187,7 @@ weir_http_request_set_redirects(weir_task *task, unsigned most)
 int
 weir_http_request_set_max_body(weir_task *task, size_t max)
 {
-        struct weir__request *request = weir__request_of(task);
+        struct weir__client_request *request = weir__client_request_of(task);
 
         if (!request)
                 return -EINVAL;
@@ -198,7 +198,7 @@ weir_http_request_set_max_body(weir_task *task, size_t max)
 int
 weir_http_request_set_idempotent(weir_task *task, bool is_idempotent)
 {
-        struct weir__request *request = weir__request_of(task);
+        struct weir__client_request *request = weir__client_request_of(task);
 
         if (!request)
                 return -EINVAL;
@@ -209,7 +209,7 @@ weir_http_request_set_idempotent(weir_task *task, bool is_idempotent)
 int
 weir_http_request_set_key(weir_task *task, const void *key, size_t size)
 {
-        struct weir__request *request = weir__request_of(task);
+        struct weir__client_request *request = weir__client_request_of(task);
 
         if (!request)
                 return -EINVAL;
@@ -225,7 +225,7 @@ weir_http_request_set_key(weir_task *task, const void *key, size_t size)
 int
 weir_http_request_fail_on_error(weir_task *task)
 {
-        struct weir__request *request = weir__request_of(task);
+        struct weir__client_request *request = weir__client_request_of(task);
 
         if (!request)
                 return -EINVAL;

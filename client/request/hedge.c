@@ -26,11 +26,11 @@ struct weir__hedge {
         struct weir__work chosen; /* the program has chosen the member: back to the owner, with the alarm's reference */
         _Atomic unsigned references;
         uint8_t poller;
-        struct weir__origin *origin;          /* of the first; a reference */
-        struct weir__request *first, *second; /* NULL: it is over, or has not begun */
-        struct weir__target target;           /* of the second, until that is made */
-        bool is_sent;                         /* the second */
-        bool is_held;                         /* the first has ended with `status`, and waits for the second */
+        struct weir__origin *origin;                 /* of the first; a reference */
+        struct weir__client_request *first, *second; /* NULL: it is over, or has not begun */
+        struct weir__client_target target;           /* of the second, until that is made */
+        bool is_sent;                                /* the second */
+        bool is_held;                                /* the first has ended with `status`, and waits for the second */
         bool may_replay;
         bool is_overtaken; /* the second was cut off for being slower */
         int status;
@@ -46,7 +46,7 @@ drop(struct weir__hedge *hedge)
 }
 
 static int
-code_of(const struct weir__request *request)
+code_of(const struct weir__client_request *request)
 {
         return request->call.received ? request->call.received->status : 0;
 }
@@ -54,15 +54,15 @@ code_of(const struct weir__request *request)
 /* -- the second -- */
 
 /* Takes the member.  Result: the task, not started; NULL when out of memory. */
-static struct weir__request *
-make_second(const struct weir__request *first, struct weir__target *target)
+static struct weir__client_request *
+make_second(const struct weir__client_request *first, struct weir__client_target *target)
 {
-        struct weir__request *second = weir__alloc(sizeof *second);
+        struct weir__client_request *second = weir__alloc(sizeof *second);
 
         if (!second)
                 return NULL;
         memset(second, 0, sizeof *second);
-        weir__task_init(&second->io.task, &weir__request_ops.task, sizeof *second, NULL, NULL);
+        weir__task_init(&second->io.task, &weir__client_request_ops.task, sizeof *second, NULL, NULL);
         second->target = *target;
         target->upstream = NULL;
         second->is_second = second->seeker.is_fixed = true;
@@ -77,7 +77,7 @@ make_second(const struct weir__request *first, struct weir__target *target)
         second->call.between_limit = first->call.between_limit;
         if (weir__draft_copy(&second->draft, &first->draft) == 0)
                 return second;
-        weir__target_give_back(&second->target);
+        weir__client_target_give_back(&second->target);
         weir_task_dismiss(&second->io.task);
         return NULL;
 }
@@ -86,19 +86,19 @@ make_second(const struct weir__request *first, struct weir__target *target)
 static void
 cut_off(struct weir__hedge *hedge, bool has_won)
 {
-        struct weir__request *second = hedge->second;
+        struct weir__client_request *second = hedge->second;
 
         hedge->is_overtaken = has_won;
         if (!second || !weir__io_claim(&second->io))
                 return;
-        weir__request_ops.withdraw(&second->io);
+        weir__client_request_ops.withdraw(&second->io);
         second->io.task.is_linked = false;
         second->io.task.status = -ECANCELED;
         weir__deliver(weir__poller_at(second->io.task.poller), &second->io.task.work);
 }
 
 bool
-weir__hedge_is_cut(const struct weir__request *second)
+weir__hedge_is_cut(const struct weir__client_request *second)
 {
         return second->is_second && (!second->hedge || !second->hedge->first);
 }
@@ -109,7 +109,7 @@ weir__hedge_is_cut(const struct weir__request *second)
 static void
 leave(struct weir__hedge *hedge)
 {
-        struct weir__request *first = hedge->first;
+        struct weir__client_request *first = hedge->first;
 
         hedge->first = NULL;
         first->hedge = NULL;
@@ -117,14 +117,14 @@ leave(struct weir__hedge *hedge)
 }
 
 void
-weir__hedge_disown(struct weir__request *first)
+weir__hedge_disown(struct weir__client_request *first)
 {
         if (!first->seeker.is_fixed && first->hedge)
                 first->hedge->first = NULL;
 }
 
 void
-weir__hedge_detach(struct weir__request *first)
+weir__hedge_detach(struct weir__client_request *first)
 {
         struct weir__hedge *hedge = first->seeker.is_fixed ? NULL : first->hedge; /* of a fixed one it may be leaving */
 
@@ -137,11 +137,11 @@ weir__hedge_detach(struct weir__request *first)
 }
 
 /* One that waits stays on this poller from now on. */
-static struct weir__request *
+static struct weir__client_request *
 fix_first(struct weir__hedge *hedge)
 {
         weir__lock(&hedge->origin->lock);
-        struct weir__request *first = hedge->first;
+        struct weir__client_request *first = hedge->first;
         if (first && first->seeker.is_waiting)
                 first->seeker.is_fixed = true;
         weir__unlock(&hedge->origin->lock);
@@ -149,7 +149,7 @@ fix_first(struct weir__hedge *hedge)
 }
 
 static bool
-has_time(const struct weir__request *first)
+has_time(const struct weir__client_request *first)
 {
         return !weir__phase_is_stopping() && weir__clock_now() < first->call.late_at;
 }
@@ -160,11 +160,11 @@ has_time(const struct weir__request *first)
 static void
 begin_second(struct weir__hedge *hedge)
 {
-        struct weir__request *first = hedge->first, *second = first && hedge->target.upstream && has_time(first)
-                                                                      ? make_second(first, &hedge->target)
-                                                                      : NULL;
+        struct weir__client_request *first = hedge->first, *second = first && hedge->target.upstream && has_time(first)
+                                                                             ? make_second(first, &hedge->target)
+                                                                             : NULL;
 
-        weir__target_give_back(&hedge->target);
+        weir__client_target_give_back(&hedge->target);
         if (second && weir_task_start(&second->io.task) == 0) {
                 second->hedge = hedge;
                 hedge->second = second;
@@ -186,16 +186,16 @@ static const struct weir__work_ops chosen_ops = {.run = run_chosen};
 
 /* Behind a function of the program this worker may have no poller. */
 static void
-choose(struct weir__hedge *hedge, struct weir__request *first)
+choose(struct weir__hedge *hedge, struct weir__client_request *first)
 {
-        bool calls_program = weir__target_calls_program(&first->target);
+        bool calls_program = weir__client_target_calls_program(&first->target);
 
-        if (!weir__target_copy(&hedge->target, &first->target) || (calls_program && weir__runtime_enter() != 0)) {
-                weir__target_drop(&hedge->target);
+        if (!weir__client_target_copy(&hedge->target, &first->target) || (calls_program && weir__runtime_enter() != 0)) {
+                weir__client_target_drop(&hedge->target);
                 begin_second(hedge);
                 return;
         }
-        (void)weir__target_hedge(&hedge->target);
+        (void)weir__client_target_hedge(&hedge->target);
         if (calls_program)
                 weir__deliver(weir__poller_at(hedge->poller), &hedge->chosen);
         else
@@ -206,7 +206,7 @@ static void
 run(struct weir__work *work)
 {
         struct weir__hedge *hedge = weir__container_of(work, struct weir__hedge, alarm.work);
-        struct weir__request *first = fix_first(hedge);
+        struct weir__client_request *first = fix_first(hedge);
 
         if (first)
                 first->was_hedged = true;
@@ -220,14 +220,14 @@ static const struct weir__work_ops hedge_ops = {.run = run};
 
 /* Whether it may run twice, at two members. */
 static bool
-may_hedge(const struct weir__request *request)
+may_hedge(const struct weir__client_request *request)
 {
         return request->target.upstream && !request->hedge && !request->was_hedged && !request->followed &&
                request->content_kind == WEIR__BODY_NONE && request->draft.is_idempotent;
 }
 
 static void
-set(struct weir__request *first)
+set(struct weir__client_request *first)
 {
         weir_nsec after = weir__upstream_hedge_after(first->target.upstream);
         struct weir__hedge *hedge = after == WEIR_FOREVER ? NULL : calloc(1, sizeof *hedge);
@@ -249,7 +249,7 @@ set(struct weir__request *first)
 }
 
 void
-weir__hedge_set(struct weir__request *request)
+weir__hedge_set(struct weir__client_request *request)
 {
         if (request->is_second && request->hedge)
                 request->hedge->is_sent = true;
@@ -258,7 +258,7 @@ weir__hedge_set(struct weir__request *request)
 }
 
 void
-weir__hedge_forget(struct weir__request *first)
+weir__hedge_forget(struct weir__client_request *first)
 {
         struct weir__hedge *hedge = first->hedge;
 
@@ -273,13 +273,13 @@ weir__hedge_forget(struct weir__request *first)
 
 /* A response that is worth having, even if it says that nothing was found. */
 static bool
-is_good(const struct weir__request *request, int status)
+is_good(const struct weir__client_request *request, int status)
 {
-        return weir__target_outcome(status, code_of(request)) == WEIR__OUTCOME_SUCCESS;
+        return weir__client_target_outcome(status, code_of(request)) == WEIR__OUTCOME_SUCCESS;
 }
 
 bool
-weir__hedge_holds(struct weir__request *first, int status, bool may_replay)
+weir__hedge_holds(struct weir__client_request *first, int status, bool may_replay)
 {
         struct weir__hedge *hedge = first->hedge;
 
@@ -288,7 +288,7 @@ weir__hedge_holds(struct weir__request *first, int status, bool may_replay)
         if (status == -ENOMEM || status == -ESHUTDOWN || weir__clock_now() >= first->call.late_at)
                 return false;
         if (!may_replay) /* else it may go to its member again */
-                weir__target_report(&first->target, weir__target_outcome(status, code_of(first)));
+                weir__client_target_report(&first->target, weir__client_target_outcome(status, code_of(first)));
         hedge->is_held = true;
         hedge->may_replay = may_replay;
         hedge->status = status;
@@ -296,7 +296,7 @@ weir__hedge_holds(struct weir__request *first, int status, bool may_replay)
 }
 
 void
-weir__hedge_end(struct weir__request *first, int status)
+weir__hedge_end(struct weir__client_request *first, int status)
 {
         struct weir__hedge *hedge = first->hedge;
 
@@ -312,7 +312,7 @@ weir__hedge_end(struct weir__request *first, int status)
 
 /* The response, and where it came from. */
 static void
-take_over(struct weir__request *first, struct weir__request *second)
+take_over(struct weir__client_request *first, struct weir__client_request *second)
 {
         weir__http_call_drop_response(&first->call);
         weir__decoder_free(first->decoder);
@@ -334,26 +334,26 @@ take_over(struct weir__request *first, struct weir__request *second)
 /* Has the first leave its place.  Returns false if others have claimed it: it is on its way to `try`, which finds the response,
  * or to its cancel. */
 static bool
-take_out(struct weir__request *first)
+take_out(struct weir__client_request *first)
 {
         if (!weir__io_claim(&first->io))
                 return false;
         if (first->call.wire)
                 weir__wire_abandon(&first->call);
         else
-                (void)weir__pool_leave(weir__request_branch(first), &first->seeker);
+                (void)weir__pool_leave(weir__client_request_branch(first), &first->seeker);
         weir__late_forget(first);
         return true;
 }
 
 static void
-win(struct weir__hedge *hedge, struct weir__request *second, int status)
+win(struct weir__hedge *hedge, struct weir__client_request *second, int status)
 {
-        struct weir__request *first = hedge->first;
+        struct weir__client_request *first = hedge->first;
         bool is_out = take_out(first);
 
         /* If it is held, it has reported, or says nothing: its connection was an old one. */
-        weir__target_report(&first->target, hedge->is_held ? WEIR__OUTCOME_CANCELLED : WEIR__OUTCOME_OVERTAKEN);
+        weir__client_target_report(&first->target, hedge->is_held ? WEIR__OUTCOME_CANCELLED : WEIR__OUTCOME_OVERTAKEN);
         take_over(first, second);
         leave(hedge);
         first->is_won = true;
@@ -365,17 +365,17 @@ win(struct weir__hedge *hedge, struct weir__request *second, int status)
 static void
 lose(struct weir__hedge *hedge)
 {
-        struct weir__request *first = hedge->first;
+        struct weir__client_request *first = hedge->first;
         bool is_held = hedge->is_held, may_replay = hedge->may_replay;
         int status = hedge->status;
 
         leave(hedge);
         if (is_held)
-                weir__request_ended(first, status, may_replay);
+                weir__client_request_ended(first, status, may_replay);
 }
 
 void
-weir__hedge_settle(struct weir__request *second, int verdict)
+weir__hedge_settle(struct weir__client_request *second, int verdict)
 {
         struct weir__hedge *hedge = second->hedge;
         int status = verdict ? verdict : second->io.task.status;
@@ -383,8 +383,9 @@ weir__hedge_settle(struct weir__request *second, int verdict)
 
         if (!hedge->is_sent && second->target.upstream)
                 weir__upstream_return_hedge(second->target.upstream);
-        weir__target_report(&second->target, is_cut && hedge->is_overtaken ? WEIR__OUTCOME_OVERTAKEN
-                                                                           : weir__target_outcome(status, code_of(second)));
+        weir__client_target_report(&second->target, is_cut && hedge->is_overtaken
+                                                            ? WEIR__OUTCOME_OVERTAKEN
+                                                            : weir__client_target_outcome(status, code_of(second)));
         second->hedge = NULL;
         hedge->second = NULL;
         if (hedge->first)

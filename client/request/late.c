@@ -35,18 +35,18 @@ static void
 run(struct weir__work *work)
 {
         struct weir__late *late = weir__container_of(work, struct weir__late, alarm.work);
-        struct weir__branch *branch = weir__origin_branch(late->origin, late->poller);
+        struct weir__client_branch *branch = weir__origin_branch(late->origin, late->poller);
         struct weir__seeker *seeker = weir__pool_leave_late(branch, &late->seeker);
 
         if (seeker) {
-                struct weir__request *request = weir__container_of(seeker, struct weir__request, seeker);
+                struct weir__client_request *request = weir__container_of(seeker, struct weir__client_request, seeker);
                 uint8_t stage = weir__client_dial_stage(branch);
 
                 if (stage)
                         weir__http_call_set_stage(&request->call, stage);
                 request->late = NULL;
                 drop(late);
-                weir__request_end(request, weir__clock_now() < request->call.late_at ? -ESHUTDOWN : -ETIMEDOUT);
+                weir__client_request_end(request, weir__clock_now() < request->call.late_at ? -ESHUTDOWN : -ETIMEDOUT);
         }
         drop(late);
 }
@@ -54,7 +54,7 @@ run(struct weir__work *work)
 static const struct weir__work_ops late_ops = {.run = run};
 
 int
-weir__late_set(struct weir__request *request)
+weir__late_set(struct weir__client_request *request)
 {
         if (request->call.late_at == WEIR_FOREVER)
                 return 0;
@@ -79,14 +79,14 @@ weir__late_set(struct weir__request *request)
 }
 
 void
-weir__late_disown(struct weir__request *request)
+weir__late_disown(struct weir__client_request *request)
 {
         if (request->late)
                 request->late->seeker = NULL;
 }
 
 void
-weir__late_forget(struct weir__request *request)
+weir__late_forget(struct weir__client_request *request)
 {
         struct weir__late *late = request->late;
 

@@ -16,7 +16,7 @@
 
 /* Makes room for that many bytes more, and a NUL. */
 static int
-make_room(struct weir__request *request, size_t more)
+make_room(struct weir__client_request *request, size_t more)
 {
         size_t needed = request->body_size + more + 1, room = request->body_room;
 
@@ -34,7 +34,7 @@ make_room(struct weir__request *request, size_t more)
 }
 
 static int
-append(struct weir__request *request, const char *data, size_t size)
+append(struct weir__client_request *request, const char *data, size_t size)
 {
         int failed = make_room(request, size);
 
@@ -46,7 +46,7 @@ append(struct weir__request *request, const char *data, size_t size)
 }
 
 static int
-decode(struct weir__request *request, const char *data, size_t size)
+decode(struct weir__client_request *request, const char *data, size_t size)
 {
         char out[16384];
         size_t used, made;
@@ -67,7 +67,7 @@ decode(struct weir__request *request, const char *data, size_t size)
 
 /* Of a response that is followed, or whose body nobody wants. */
 static int
-throw_away(struct weir__request *request, size_t size)
+throw_away(struct weir__client_request *request, size_t size)
 {
         request->body_size += size;
         request->is_cut = request->body_size > WEIR__DRAINED;
@@ -77,7 +77,7 @@ throw_away(struct weir__request *request, size_t size)
 static int
 take_body(struct weir__http_call *call, const char *data, size_t size, bool is_last)
 {
-        struct weir__request *request = weir__request_of_call(call);
+        struct weir__client_request *request = weir__client_request_of_call(call);
 
         (void)is_last;
         if (request->is_redirected)
@@ -89,7 +89,7 @@ take_body(struct weir__http_call *call, const char *data, size_t size, bool is_l
 
 /* Result: 0; -ENOTSUP: it has a coding that was not asked for; -ENOMEM. */
 static int
-begin_coding(struct weir__request *request)
+begin_coding(struct weir__client_request *request)
 {
         const struct weir_client_config *config = &request->draft.client->config;
         const struct weir__decoder_limits limits = {config->max_inflated, config->max_ratio};
@@ -109,12 +109,12 @@ begin_coding(struct weir__request *request)
 static int
 take_head(struct weir__http_call *call)
 {
-        struct weir__request *request = weir__request_of_call(call);
+        struct weir__client_request *request = weir__client_request_of_call(call);
         const struct weir__received *received = call->received;
 
         weir__hedge_forget(request);
         weir__draft_take_cookies(&request->draft, received);
-        request->is_redirected = weir__request_follows(request);
+        request->is_redirected = weir__client_request_follows(request);
         if (request->is_redirected)
                 return 0;
         int failed = begin_coding(request);
@@ -126,7 +126,7 @@ take_head(struct weir__http_call *call)
 /* -- the end -- */
 
 static void
-forget_response(struct weir__request *request)
+forget_response(struct weir__client_request *request)
 {
         weir__http_call_drop_response(&request->call);
         weir__decoder_free(request->decoder);
@@ -137,36 +137,36 @@ forget_response(struct weir__request *request)
 /* A server that keeps connections may close one just when a request goes out, and others at the same time, as when it gets a
  * new configuration: so a replay wants a new connection.  Source: RFC 9112 section 9.3.1. */
 static bool
-should_replay(const struct weir__request *request, bool may_replay)
+should_replay(const struct weir__client_request *request, bool may_replay)
 {
         return may_replay && request->draft.is_idempotent && !request->seeker.wants_fresh;
 }
 
 static void
-replay(struct weir__request *request)
+replay(struct weir__client_request *request)
 {
         weir__hedge_forget(request);
-        weir__branch_count(weir__request_branch(request), WEIR__CLIENT_REPLAYED);
+        weir__client_branch_count(weir__client_request_branch(request), WEIR__CLIENT_REPLAYED);
         request->seeker.wants_fresh = true;
         forget_response(request);
-        weir__request_seek(request);
+        weir__client_request_seek(request);
 }
 
 static void
-follow(struct weir__request *request)
+follow(struct weir__client_request *request)
 {
         weir__hedge_end(request, 0);
-        int failed = weir__request_redirect(request);
+        int failed = weir__client_request_redirect(request);
 
         if (failed) {
                 request->body_size = 0;
-                weir__request_end(request, failed);
+                weir__client_request_end(request, failed);
                 return;
         }
         forget_response(request);
         request->is_redirected = request->is_cut = request->seeker.wants_fresh = request->seeker.was_handed = false;
         request->seeker.is_fixed = request->is_second;
-        weir__request_seek(request);
+        weir__client_request_seek(request);
 }
 
 /* Source of the list of those that may be over soon: what curl --retry and others take for that. */
@@ -185,24 +185,24 @@ failure_of(int response)
 }
 
 void
-weir__request_ended(struct weir__request *request, int status, bool may_replay)
+weir__client_request_ended(struct weir__client_request *request, int status, bool may_replay)
 {
         if (should_replay(request, may_replay))
                 replay(request);
         else
-                weir__request_end(request, status);
+                weir__client_request_end(request, status);
 }
 
 static void
 started(struct weir__http_call *call)
 {
-        weir__hedge_set(weir__request_of_call(call));
+        weir__hedge_set(weir__client_request_of_call(call));
 }
 
 static void
 ended(struct weir__http_call *call, int status, bool may_replay)
 {
-        struct weir__request *request = weir__request_of_call(call);
+        struct weir__client_request *request = weir__client_request_of_call(call);
 
         if (request->is_redirected && (!status || request->is_cut)) {
                 follow(request);
@@ -213,13 +213,13 @@ ended(struct weir__http_call *call, int status, bool may_replay)
         if (!status && request->fails_on_error)
                 status = failure_of(request->call.received->status);
         if (!weir__hedge_holds(request, status, may_replay))
-                weir__request_ended(request, status, may_replay);
+                weir__client_request_ended(request, status, may_replay);
 }
 
 static struct weir__trace_flow *
 trace(struct weir__http_call *call, char *name, size_t room)
 {
-        struct weir__request *request = weir__request_of_call(call);
+        struct weir__client_request *request = weir__client_request_of_call(call);
         char origin[WEIR__ORIGIN_TEXT] = "";
 
         if (request->origin)
@@ -228,5 +228,5 @@ trace(struct weir__http_call *call, char *name, size_t room)
         return weir__series_trace_flow(request->io.task.series);
 }
 
-const struct weir__http_call_ops weir__request_call_ops = {
+const struct weir__http_call_ops weir__client_request_call_ops = {
         .trace = trace, .started = started, .head = take_head, .body = take_body, .ended = ended};

@@ -17,7 +17,7 @@ is_redirect(int status)
 }
 
 bool
-weir__request_follows(const struct weir__request *request)
+weir__client_request_follows(const struct weir__client_request *request)
 {
         return request->redirects && is_redirect(request->call.received->status);
 }
@@ -35,7 +35,7 @@ has_scheme(const weir_url *url, const char *scheme)
 }
 
 static void
-remove_fields(struct weir__request *request, const char *const *names, size_t count)
+remove_fields(struct weir__client_request *request, const char *const *names, size_t count)
 {
         for (size_t i = 0; i < count; i++)
                 weir__lines_remove(&request->draft.fields, names[i]);
@@ -43,7 +43,7 @@ remove_fields(struct weir__request *request, const char *const *names, size_t co
 
 /* Its method, and whether it keeps its body.  Source: RFC 9110 section 15.4. */
 static void
-change_method(struct weir__request *request)
+change_method(struct weir__client_request *request)
 {
         static const char *const of_content[] = {"Content-Type",     "Content-Encoding", "Content-Language",
                                                  "Content-Location", "Digest",           "Last-Modified"};
@@ -66,7 +66,7 @@ change_method(struct weir__request *request)
 
 /* What the former origin was told is not for another one. */
 static void
-drop_secrets(struct weir__request *request)
+drop_secrets(struct weir__client_request *request)
 {
         static const char *const secrets[] = {"Authorization", "Proxy-Authorization", "Cookie", "Host"};
 
@@ -75,7 +75,7 @@ drop_secrets(struct weir__request *request)
 
 /* The URL that it goes to.  Result: 0 or the status of the request. */
 static int
-find_target(struct weir__request *request, weir_url **target)
+find_target(struct weir__client_request *request, weir_url **target)
 {
         const char *location = weir__received_field(request->call.received, "Location");
 
@@ -96,19 +96,19 @@ is_same_origin(const weir_url *one, const weir_url *other)
 
 /* With a reference.  A server does not choose among the upstreams of the program: for a redirect their names are hosts. */
 static struct weir__origin *
-find_origin(struct weir__request *request, const weir_url *target, bool is_same)
+find_origin(struct weir__client_request *request, const weir_url *target, bool is_same)
 {
         struct weir__origin *origin = request->origin;
 
         if (!is_same)
-                return weir__target_of_url(&request->draft, target, false);
+                return weir__client_target_of_url(&request->draft, target, false);
         weir__origin_keep(origin);
         return origin;
 }
 
 /* The present place is kept: a dump may be looking at it. */
 static int
-go_to(struct weir__request *request, weir_url *target)
+go_to(struct weir__client_request *request, weir_url *target)
 {
         struct weir__origin *from = request->origin;
         bool is_same = is_same_origin(request->draft.url, target);
@@ -126,14 +126,14 @@ go_to(struct weir__request *request, weir_url *target)
         request->draft.url = target;
         request->origin = to;
         if (!is_same) {
-                weir__target_report(&request->target, WEIR__OUTCOME_SUCCESS);
+                weir__client_target_report(&request->target, WEIR__OUTCOME_SUCCESS);
                 drop_secrets(request);
         }
         return 0;
 }
 
 int
-weir__request_redirect(struct weir__request *request)
+weir__client_request_redirect(struct weir__client_request *request)
 {
         weir_url *target = NULL;
         int failed = request->followed < request->redirects ? find_target(request, &target) : -ELOOP;
@@ -146,5 +146,5 @@ weir__request_redirect(struct weir__request *request)
         }
         request->followed++;
         change_method(request);
-        return weir__request_compose(request);
+        return weir__client_request_compose(request);
 }

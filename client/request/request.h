@@ -20,18 +20,18 @@
 struct weir__hedge;
 struct weir__late;
 
-enum weir__request_body { WEIR__BODY_NONE, WEIR__BODY_COPY, WEIR__BODY_LENT, WEIR__BODY_FILE };
+enum weir__client_request_body { WEIR__BODY_NONE, WEIR__BODY_COPY, WEIR__BODY_LENT, WEIR__BODY_FILE };
 
 /* Where the request has been: a dump may still look at it. */
 struct weir__visited {
         struct weir__visited *next;
         weir_url *url;               /* or NULL */
         struct weir__origin *origin; /* NULL: the request has not left it yet, or for nowhere */
-        struct weir__request *request;
+        struct weir__client_request *request;
         struct weir__work choosing; /* a function of the program says where the request goes */
 };
 
-struct weir__request {
+struct weir__client_request {
         struct weir__io_task io; /* first */
         struct weir__seeker seeker;
         struct weir__http_call call;
@@ -44,13 +44,13 @@ struct weir__request {
 
         /* Its maker's, then the owner's.  A dump may read `origin`. */
         struct weir__draft draft;
-        struct weir__target target;
+        struct weir__client_target target;
         _Atomic(struct weir__origin *) origin; /* a reference; NULL before its first try */
         struct weir__visited *visited;
         char *content; /* the request's body: COPY: its own; LENT: the program's */
         uint64_t content_size, content_at;
         int file;
-        uint8_t content_kind; /* enum weir__request_body */
+        uint8_t content_kind; /* enum weir__client_request_body */
         unsigned followed;    /* redirects */
         bool is_trying;       /* `try` is on the stack */
         bool must_wait;       /* when that has returned, it waits for a connection */
@@ -72,46 +72,47 @@ struct weir__request {
 };
 
 /* NULL for another task. */
-struct weir__request *weir__request_of(const weir_task *task);
+struct weir__client_request *weir__client_request_of(const weir_task *task);
 
-static inline struct weir__request *
-weir__request_of_call(struct weir__http_call *call)
+static inline struct weir__client_request *
+weir__client_request_of_call(struct weir__http_call *call)
 {
-        return weir__container_of(call, struct weir__request, call);
+        return weir__container_of(call, struct weir__client_request, call);
 }
 
-static inline struct weir__branch *
-weir__request_branch(const struct weir__request *request)
+static inline struct weir__client_branch *
+weir__client_request_branch(const struct weir__client_request *request)
 {
         return weir__origin_branch(request->origin, request->io.task.poller);
 }
 
 /* -- task.c -- */
 
-extern const struct weir__io_ops weir__request_ops;
+extern const struct weir__io_ops weir__client_request_ops;
 
 /* -- receive.c -- */
 
-extern const struct weir__http_call_ops weir__request_call_ops;
+extern const struct weir__http_call_ops weir__client_request_call_ops;
 
 /* Its call has ended: it goes out again, or is over. */
-void weir__request_ended(struct weir__request *request, int status, bool may_replay);
+void weir__client_request_ended(struct weir__client_request *request, int status, bool may_replay);
 
 /* A connection is to be found, on the owner of its poller.  It may be elsewhere, or gone, when this returns.  task.c */
-void weir__request_seek(struct weir__request *request);
-void weir__request_end(struct weir__request *request, int status); /* task.c */
-int weir__request_compose(struct weir__request *request);          /* its head.  Result: 0, -ENOMEM.  task.c */
+void weir__client_request_seek(struct weir__client_request *request);
+void weir__client_request_end(struct weir__client_request *request, int status); /* task.c */
+int weir__client_request_compose(struct weir__client_request *request);          /* its head.  Result: 0, -ENOMEM.  task.c */
 
 /* -- redirect.c -- */
 
-bool weir__request_follows(const struct weir__request *request); /* the response is a redirect, which is followed */
-int weir__request_redirect(struct weir__request *request);       /* makes it the next one.  Result: 0 or its status */
+/* Whether the response is a redirect, which is followed; and makes it the next one.  Result of that: 0 or its status. */
+bool weir__client_request_follows(const struct weir__client_request *request);
+int weir__client_request_redirect(struct weir__client_request *request);
 
 /* -- late.c: the limit of the whole while it waits for a connection -- */
 
-int weir__late_set(struct weir__request *request);     /* before it waits.  Result: 0; -ENOMEM; -ESHUTDOWN; -ETIMEDOUT */
-void weir__late_disown(struct weir__request *request); /* under the origin's lock: it was claimed */
-void weir__late_forget(struct weir__request *request); /* it no longer waits, and is the caller's */
+int weir__late_set(struct weir__client_request *request);     /* before it waits.  Result: 0; -ENOMEM; -ESHUTDOWN; -ETIMEDOUT */
+void weir__late_disown(struct weir__client_request *request); /* under the origin's lock: it was claimed */
+void weir__late_forget(struct weir__client_request *request); /* it no longer waits, and is the caller's */
 
 /* -- hedge.c: a second attempt at a request that is slow --
  *
@@ -123,23 +124,23 @@ void weir__late_forget(struct weir__request *request); /* it no longer waits, an
  *
  * The second begins and stays on that poller.  Functions without another remark are for its owner. */
 
-void weir__hedge_set(struct weir__request *first);    /* it waits from now on, or is sent; or is the second, and sent */
-void weir__hedge_forget(struct weir__request *first); /* its head has come, or it seeks anew: no second one begins */
+void weir__hedge_set(struct weir__client_request *first);    /* it waits from now on, or is sent; or is the second, and sent */
+void weir__hedge_forget(struct weir__client_request *first); /* its head has come, or it seeks anew: no second one begins */
 
 /* The first was claimed in the queue, by any thread: unless it is fixed there, it may go to another poller, and no second one
  * begins.  The first function under the origin's lock; then the second one. */
-void weir__hedge_disown(struct weir__request *first);
-void weir__hedge_detach(struct weir__request *first);
+void weir__hedge_disown(struct weir__client_request *first);
+void weir__hedge_detach(struct weir__client_request *first);
 
-/* The first has ended with that.  Returns whether it waits for the second one, which may do better; weir__request_ended follows
- * if it does not. */
-bool weir__hedge_holds(struct weir__request *first, int status, bool may_replay);
+/* The first has ended with that.  Returns whether it waits for the second one, which may do better; weir__client_request_ended
+ * follows if it does not. */
+bool weir__hedge_holds(struct weir__client_request *first, int status, bool may_replay);
 
 /* The first is over, with that.  The second one is cut off. */
-void weir__hedge_end(struct weir__request *first, int status);
+void weir__hedge_end(struct weir__client_request *first, int status);
 
 /* The second is over, and reports to its upstream.  `verdict`: as in `settle`. */
-void weir__hedge_settle(struct weir__request *second, int verdict);
-bool weir__hedge_is_cut(const struct weir__request *second);
+void weir__hedge_settle(struct weir__client_request *second, int verdict);
+bool weir__hedge_is_cut(const struct weir__client_request *second);
 
 #endif

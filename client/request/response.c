@@ -13,7 +13,7 @@
 int
 weir_http_response_status(const weir_task *task)
 {
-        const struct weir__request *request = weir__request_of(task);
+        const struct weir__client_request *request = weir__client_request_of(task);
 
         return !request ? -EINVAL : request->call.received ? request->call.received->status : 0;
 }
@@ -21,7 +21,7 @@ weir_http_response_status(const weir_task *task)
 const char *
 weir_http_response_header(const weir_task *task, const char *name)
 {
-        const struct weir__request *request = weir__request_of(task);
+        const struct weir__client_request *request = weir__client_request_of(task);
 
         return request && request->call.received && name ? weir__received_field(request->call.received, name) : NULL;
 }
@@ -29,7 +29,7 @@ weir_http_response_header(const weir_task *task, const char *name)
 int
 weir_http_response_field(const weir_task *task, size_t index, const char **name, const char **value)
 {
-        const struct weir__request *request = weir__request_of(task);
+        const struct weir__client_request *request = weir__client_request_of(task);
 
         if (!request)
                 return -EINVAL;
@@ -46,7 +46,7 @@ weir_http_response_field(const weir_task *task, size_t index, const char **name,
 const void *
 weir_http_response_body(const weir_task *task, size_t *size)
 {
-        const struct weir__request *request = weir__request_of(task);
+        const struct weir__client_request *request = weir__client_request_of(task);
         bool has_body = request && request->body && !request->is_redirected;
 
         if (size)
@@ -57,7 +57,7 @@ weir_http_response_body(const weir_task *task, size_t *size)
 void *
 weir_http_response_take_body(weir_task *task, size_t *size)
 {
-        struct weir__request *request = weir__request_of(task);
+        struct weir__client_request *request = weir__client_request_of(task);
         bool has_body = request && request->body && !request->is_redirected;
         char *body = has_body ? request->body : NULL;
 
@@ -71,7 +71,7 @@ weir_http_response_take_body(weir_task *task, size_t *size)
 const char *
 weir_http_response_url(const weir_task *task)
 {
-        const struct weir__request *request = weir__request_of(task);
+        const struct weir__client_request *request = weir__client_request_of(task);
 
         return request ? weir_url_redacted(request->draft.url) : NULL;
 }
@@ -79,7 +79,7 @@ weir_http_response_url(const weir_task *task)
 enum weir_http_stage
 weir_http_stage(const weir_task *task)
 {
-        const struct weir__request *request = weir__request_of(task);
+        const struct weir__client_request *request = weir__client_request_of(task);
 
         return request ? (enum weir_http_stage)request->call.stage : WEIR_HTTP_QUEUED;
 }
@@ -87,7 +87,7 @@ weir_http_stage(const weir_task *task)
 const char *
 weir_http_problem(const weir_task *task)
 {
-        struct weir__request *request = weir__request_of(task);
+        struct weir__client_request *request = weir__client_request_of(task);
 
         if (!request || !task->status)
                 return NULL;

@@ -14,25 +14,25 @@
 #include "kernel/base/phase.h"
 #include "kernel/worker/deliver.h"
 
-struct weir__request *
-weir__request_of(const weir_task *task)
+struct weir__client_request *
+weir__client_request_of(const weir_task *task)
 {
-        return task && task->work.ops == &weir__request_ops.task.work ? (struct weir__request *)task : NULL;
+        return task && task->work.ops == &weir__client_request_ops.task.work ? (struct weir__client_request *)task : NULL;
 }
 
-static struct weir__request *
+static struct weir__client_request *
 request_of(struct weir__seeker *seeker)
 {
-        return weir__container_of(seeker, struct weir__request, seeker);
+        return weir__container_of(seeker, struct weir__client_request, seeker);
 }
 
 /* -- the end -- */
 
 void
-weir__request_end(struct weir__request *request, int status)
+weir__client_request_end(struct weir__client_request *request, int status)
 {
         if (status && !request->call.received)
-                weir__branch_count(weir__request_branch(request), WEIR__CLIENT_FAILED);
+                weir__client_branch_count(weir__client_request_branch(request), WEIR__CLIENT_FAILED);
         weir__hedge_end(request, status);
         weir__io_complete(&request->io, status);
 }
@@ -42,7 +42,7 @@ weir__request_end(struct weir__request *request, int status)
 static bool
 claim(struct weir__seeker *seeker)
 {
-        struct weir__request *request = request_of(seeker);
+        struct weir__client_request *request = request_of(seeker);
 
         if (!weir__io_claim(&request->io))
                 return false;
@@ -54,7 +54,7 @@ claim(struct weir__seeker *seeker)
 static void
 granted(struct weir__seeker *seeker, unsigned poller)
 {
-        struct weir__request *request = request_of(seeker);
+        struct weir__client_request *request = request_of(seeker);
 
         weir__late_forget(request);
         weir__hedge_detach(request);
@@ -64,32 +64,33 @@ granted(struct weir__seeker *seeker, unsigned poller)
 static const struct weir__seeker_ops seeker_ops = {.claim = claim, .granted = granted};
 
 static void
-wait_for_connection(struct weir__request *request)
+wait_for_connection(struct weir__client_request *request)
 {
         int failed = weir__late_set(request);
 
         if (failed) {
-                weir__request_end(request, failed);
+                weir__client_request_end(request, failed);
                 return;
         }
         if (!request->is_second)
                 weir__hedge_set(request);
-        weir__pool_wait(weir__request_branch(request), &request->seeker);
+        weir__pool_wait(weir__client_request_branch(request), &request->seeker);
 }
 
 /* An idle connection that the server has not closed, as far as can be seen. */
 static struct weir__pooled *
-find_connection(struct weir__request *request)
+find_connection(struct weir__client_request *request)
 {
         struct weir__pooled *connection;
 
-        while ((connection = weir__pool_get(weir__request_branch(request), &request->seeker)) && !weir__wire_is_alive(connection))
+        while ((connection = weir__pool_get(weir__client_request_branch(request), &request->seeker)) &&
+               !weir__wire_is_alive(connection))
                 weir__wire_close(connection);
         return connection;
 }
 
 int
-weir__request_compose(struct weir__request *request)
+weir__client_request_compose(struct weir__client_request *request)
 {
         return weir__draft_compose(&request->draft,
                                    request->content_kind == WEIR__BODY_NONE ? WEIR__DRAFT_NO_BODY : WEIR__DRAFT_LENGTH,
@@ -98,7 +99,7 @@ weir__request_compose(struct weir__request *request)
 
 /* Its writers, which move on as they go out. */
 static void
-prepare_call(struct weir__request *request)
+prepare_call(struct weir__client_request *request)
 {
         struct weir__http_call *call = &request->call;
 
@@ -115,7 +116,7 @@ prepare_call(struct weir__request *request)
 }
 
 void
-weir__request_seek(struct weir__request *request)
+weir__client_request_seek(struct weir__client_request *request)
 {
         struct weir__pooled *connection = find_connection(request);
 
@@ -132,9 +133,9 @@ weir__request_seek(struct weir__request *request)
 /* -- the task -- */
 
 static int
-begin(struct weir__request *request)
+begin(struct weir__client_request *request)
 {
-        struct weir__origin *origin = weir__target_origin(&request->target, &request->draft, false);
+        struct weir__origin *origin = weir__client_target_origin(&request->target, &request->draft, false);
 
         atomic_store_explicit(&request->origin, origin, memory_order_release);
         if (!origin)
@@ -142,13 +143,13 @@ begin(struct weir__request *request)
         request->call.late_at = request->limit == WEIR_FOREVER ? WEIR_FOREVER
                                                                : weir__clock_after(weir__clock_now(), request->limit);
         int failed = weir__draft_authorize(&request->draft);
-        return failed ? failed : weir__request_compose(request);
+        return failed ? failed : weir__client_request_compose(request);
 }
 
 /* -- another member -- */
 
 static void
-drop_failure(struct weir__request *request)
+drop_failure(struct weir__client_request *request)
 {
         free(request->seeker.problem);
         request->seeker.problem = NULL;
@@ -157,22 +158,22 @@ drop_failure(struct weir__request *request)
 
 /* A connect has failed, so nothing was sent: it may go to another member of its upstream. */
 static bool
-may_go_elsewhere(const struct weir__request *request)
+may_go_elsewhere(const struct weir__client_request *request)
 {
         return request->origin && !request->followed && !request->is_second &&
-               weir__target_may_again(&request->target, request->seeker.failure);
+               weir__client_target_may_again(&request->target, request->seeker.failure);
 }
 
 /* `visited` is the first of its list: the failed place is kept, for a dump may be looking at it.  Returns whether it goes.  The
  * request's owner, on any thread. */
 static bool
-go_elsewhere(struct weir__request *request)
+go_elsewhere(struct weir__client_request *request)
 {
-        if (!weir__target_again(&request->target))
+        if (!weir__client_target_again(&request->target))
                 return false;
-        struct weir__origin *to = weir__target_origin(&request->target, &request->draft, false);
+        struct weir__origin *to = weir__client_target_origin(&request->target, &request->draft, false);
         if (!to) {
-                weir__target_report(&request->target, WEIR__OUTCOME_CANCELLED);
+                weir__client_target_report(&request->target, WEIR__OUTCOME_CANCELLED);
                 return false;
         }
         request->visited->origin = request->origin;
@@ -186,7 +187,7 @@ go_elsewhere(struct weir__request *request)
 static void
 run_choosing(struct weir__work *work)
 {
-        struct weir__request *request = weir__container_of(work, struct weir__visited, choosing)->request;
+        struct weir__client_request *request = weir__container_of(work, struct weir__visited, choosing)->request;
 
         (void)go_elsewhere(request);
         weir__io_try_again(&request->io, request->io.task.poller);
@@ -196,7 +197,7 @@ static const struct weir__work_ops choosing_ops = {.run = run_choosing};
 
 /* Result: 0: it does, or the program has to choose; else why it does not. */
 static int
-try_elsewhere(struct weir__request *request)
+try_elsewhere(struct weir__client_request *request)
 {
         struct weir__visited *visited = malloc(sizeof *visited);
 
@@ -204,7 +205,7 @@ try_elsewhere(struct weir__request *request)
                 return request->seeker.failure;
         *visited = (struct weir__visited){.next = request->visited, .request = request, .choosing = {.ops = &choosing_ops}};
         request->visited = visited;
-        request->must_choose = weir__target_calls_program(&request->target);
+        request->must_choose = weir__client_target_calls_program(&request->target);
         weir__hedge_forget(request);
         return request->must_choose || go_elsewhere(request) ? 0 : request->seeker.failure;
 }
@@ -213,7 +214,7 @@ try_elsewhere(struct weir__request *request)
 
 /* Uses what it was granted.  Returns false if it has to seek. */
 static bool
-use_grant(struct weir__request *request)
+use_grant(struct weir__client_request *request)
 {
         struct weir__pooled *connection = request->seeker.connection;
 
@@ -227,7 +228,7 @@ use_grant(struct weir__request *request)
 
 /* Why it cannot seek, or go on; 0: it can.  It waits for its second attempt, or for the program, if that links it. */
 static int
-fault_of(struct weir__request *request)
+fault_of(struct weir__client_request *request)
 {
         int failed = weir__phase_is_stopping() ? -ESHUTDOWN : weir__hedge_is_cut(request) ? -ECANCELED : request->seeker.failure;
 
@@ -245,7 +246,7 @@ fault_of(struct weir__request *request)
 static int
 try(struct weir__io_task *io)
 {
-        struct weir__request *request = (struct weir__request *)io;
+        struct weir__client_request *request = (struct weir__client_request *)io;
 
         if (__builtin_expect(request->is_won, 0)) {
                 drop_failure(request);
@@ -258,19 +259,19 @@ try(struct weir__io_task *io)
         if (!failed && !request->origin)
                 failed = begin(request);
         if (failed && request->origin)
-                weir__branch_count(weir__request_branch(request), WEIR__CLIENT_FAILED);
+                weir__client_branch_count(weir__client_request_branch(request), WEIR__CLIENT_FAILED);
         if (failed)
                 return failed;
         io->task.is_linked = request->is_trying = true;
         if (!use_grant(request))
-                weir__request_seek(request);
+                weir__client_request_seek(request);
         request->is_trying = false;
         return io->task.is_linked ? 0 : io->task.status;
 }
 
 /* The program chooses a member in a work item of its own. */
 static void
-ask_program(struct weir__request *request)
+ask_program(struct weir__client_request *request)
 {
         request->must_choose = false;
         if (weir__io_claim(&request->io))
@@ -280,7 +281,7 @@ ask_program(struct weir__request *request)
 static void
 waits(struct weir__io_task *io)
 {
-        struct weir__request *request = (struct weir__request *)io;
+        struct weir__client_request *request = (struct weir__client_request *)io;
 
         if (request->must_choose) {
                 ask_program(request);
@@ -293,34 +294,34 @@ waits(struct weir__io_task *io)
 static void
 withdraw(struct weir__io_task *io)
 {
-        struct weir__request *request = (struct weir__request *)io;
+        struct weir__client_request *request = (struct weir__client_request *)io;
 
         weir__hedge_end(request, -ECANCELED);
         if (request->call.wire) {
                 weir__wire_abandon(&request->call);
                 return;
         }
-        uint8_t stage = weir__client_dial_stage(weir__request_branch(request));
+        uint8_t stage = weir__client_dial_stage(weir__client_request_branch(request));
         if (stage)
                 weir__http_call_set_stage(&request->call, stage);
-        (void)weir__pool_leave(weir__request_branch(request), &request->seeker);
+        (void)weir__pool_leave(weir__client_request_branch(request), &request->seeker);
         weir__late_forget(request);
 }
 
 /* A series that was late says that the member is slow; one that was cancelled, or has failed elsewhere, says nothing. */
 static enum weir__outcome
-outcome_of(const struct weir__request *request, int verdict)
+outcome_of(const struct weir__client_request *request, int verdict)
 {
         if (verdict && verdict != -ETIMEDOUT)
                 return WEIR__OUTCOME_CANCELLED;
-        return weir__target_outcome(request->io.task.status, request->call.received ? request->call.received->status : 0);
+        return weir__client_target_outcome(request->io.task.status, request->call.received ? request->call.received->status : 0);
 }
 
 /* The callback may look at the part of a body that came.  It may have been granted a connection, and not have come to use it. */
 static void
 settle(struct weir__io_task *io, int verdict)
 {
-        struct weir__request *request = (struct weir__request *)io;
+        struct weir__client_request *request = (struct weir__client_request *)io;
         struct weir__pooled *connection = request->seeker.connection;
 
         request->seeker.connection = NULL;
@@ -336,25 +337,25 @@ settle(struct weir__io_task *io, int verdict)
         if (request->is_second)
                 weir__hedge_settle(request, verdict);
         else
-                weir__target_report(&request->target, outcome_of(request, verdict));
+                weir__client_target_report(&request->target, outcome_of(request, verdict));
 }
 
 static void
 start(struct weir_task *task)
 {
-        struct weir__request *request = (struct weir__request *)task;
+        struct weir__client_request *request = (struct weir__client_request *)task;
 
         request->seeker.ops = &seeker_ops;
-        request->call.ops = &weir__request_call_ops;
+        request->call.ops = &weir__client_request_call_ops;
         if (!request->is_second) {
-                request->seeker.failure = weir__target_choose(&request->target, &request->draft);
+                request->seeker.failure = weir__client_target_choose(&request->target, &request->draft);
                 weir__task_set_poller(task, weir__worker_home_poller());
         }
         weir__io_start(task);
 }
 
 static void
-drop_visited(struct weir__request *request)
+drop_visited(struct weir__client_request *request)
 {
         for (struct weir__visited *each; (each = request->visited);) {
                 request->visited = each->next;
@@ -368,10 +369,10 @@ drop_visited(struct weir__request *request)
 static void
 release(struct weir_task *task, bool is_discarded)
 {
-        struct weir__request *request = (struct weir__request *)task;
+        struct weir__client_request *request = (struct weir__client_request *)task;
 
         (void)is_discarded;
-        weir__target_report(&request->target, WEIR__OUTCOME_CANCELLED);
+        weir__client_target_report(&request->target, WEIR__OUTCOME_CANCELLED);
         weir__http_call_drop_response(&request->call);
         weir__decoder_free(request->decoder);
         drop_visited(request);
@@ -391,7 +392,7 @@ describe(const struct weir_task *task, char *out, size_t room)
 {
         static const char *const what[] = {"a send to", "the first byte of", "the body of", "the body of"};
         _Static_assert(sizeof what / sizeof *what == WEIR_HTTP_COMPLETE + 1 - WEIR_HTTP_SENDING, "each stage has one");
-        const struct weir__request *request = (const struct weir__request *)task;
+        const struct weir__client_request *request = (const struct weir__client_request *)task;
         const struct weir__origin *origin = request->origin;
         uint8_t stage = __atomic_load_n(&request->call.stage, __ATOMIC_RELAXED);
         char text[WEIR__ORIGIN_TEXT] = "an origin";
@@ -406,7 +407,7 @@ describe(const struct weir_task *task, char *out, size_t room)
         snprintf(out, room, "%s %s %s", what[stage - WEIR_HTTP_SENDING], request->draft.method, text);
 }
 
-const struct weir__io_ops weir__request_ops = {
+const struct weir__io_ops weir__client_request_ops = {
         .task = WEIR__IO_TASK_OPS("a request", start, release, describe),
         .try = try,
         .waits = waits,

@@ -15,14 +15,14 @@
 #define REASON_SHOWN  80 /* bytes */
 
 static void
-begin_answer(struct weir__exchange *exchange)
+begin_answer(struct weir__proxy_exchange *exchange)
 {
         exchange->gate = (struct weir__gate){.scanned = 0};
         weir__gate_begin_response(&exchange->gate);
 }
 
 int
-weir__connect_exchange_begin(struct weir__exchange *exchange)
+weir__connect_exchange_begin(struct weir__proxy_exchange *exchange)
 {
         const char *target = exchange->target, *authorization = exchange->proxy->authorization;
         int size = snprintf(exchange->message, sizeof exchange->message, "CONNECT %s HTTP/1.1\r\nHost: %s\r\n%s%s%s\r\n", target,
@@ -40,17 +40,17 @@ weir__connect_exchange_begin(struct weir__exchange *exchange)
 /* -- the answer -- */
 
 static int
-misread(struct weir__exchange *exchange, int failed)
+misread(struct weir__proxy_exchange *exchange, int failed)
 {
         if (failed == -ENOMEM)
                 return failed;
-        return weir__exchange_fail(exchange, failed, "answered CONNECT %s with %s", exchange->target,
-                                   failed == -EMSGSIZE ? "a head that is too large" : "what is no valid head of HTTP/1");
+        return weir__proxy_exchange_fail(exchange, failed, "answered CONNECT %s with %s", exchange->target,
+                                         failed == -EMSGSIZE ? "a head that is too large" : "what is no valid head of HTTP/1");
 }
 
 /* The reason is the proxy's text: only what can be printed is shown. */
 static int
-refused(struct weir__exchange *exchange, const struct weir__received *received)
+refused(struct weir__proxy_exchange *exchange, const struct weir__received *received)
 {
         char reason[REASON_SHOWN + 1];
         size_t size = strnlen(received->reason, REASON_SHOWN);
@@ -59,12 +59,12 @@ refused(struct weir__exchange *exchange, const struct weir__received *received)
         for (size_t i = 0; i < size; i++)
                 reason[i] = received->reason[i] >= ' ' && received->reason[i] <= '~' ? received->reason[i] : '?';
         reason[size] = '\0';
-        return weir__exchange_fail(exchange, status == 401 || status == 403 || status == 407 ? -EACCES : -ECONNREFUSED,
-                                   "refused CONNECT %s: %d%s%s", exchange->target, status, size ? " " : "", reason);
+        return weir__proxy_exchange_fail(exchange, status == 401 || status == 403 || status == 407 ? -EACCES : -ECONNREFUSED,
+                                         "refused CONNECT %s: %d%s%s", exchange->target, status, size ? " " : "", reason);
 }
 
 static int
-judge(struct weir__exchange *exchange, const struct weir__received *received, size_t head_size)
+judge(struct weir__proxy_exchange *exchange, const struct weir__received *received, size_t head_size)
 {
         if (received->status == 101)
                 return misread(exchange, -EBADMSG);
@@ -73,16 +73,16 @@ judge(struct weir__exchange *exchange, const struct weir__received *received, si
         if (received->status < 200)
                 return 0;
         if (exchange->size > head_size)
-                return weir__exchange_fail(exchange, -EBADMSG,
-                                           "sent bytes behind its answer to CONNECT %s, before the server "
-                                           "was sent any",
-                                           exchange->target);
+                return weir__proxy_exchange_fail(exchange, -EBADMSG,
+                                                 "sent bytes behind its answer to CONNECT %s, before the server "
+                                                 "was sent any",
+                                                 exchange->target);
         return 1;
 }
 
 /* Source: RFC 9110 section 15.2. */
 static void
-forget_interim(struct weir__exchange *exchange, size_t head_size)
+forget_interim(struct weir__proxy_exchange *exchange, size_t head_size)
 {
         exchange->size -= head_size;
         exchange->forgotten += head_size;
@@ -92,7 +92,7 @@ forget_interim(struct weir__exchange *exchange, size_t head_size)
 }
 
 static int
-read_answer(struct weir__exchange *exchange, size_t head_size)
+read_answer(struct weir__proxy_exchange *exchange, size_t head_size)
 {
         struct weir__received *received;
         int result = weir__received_new(exchange->answer, head_size, WEIR__RECEIVED_FOR_CONNECT, weir__alloc, &received);
@@ -107,7 +107,7 @@ read_answer(struct weir__exchange *exchange, size_t head_size)
 }
 
 int
-weir__connect_exchange_took(struct weir__exchange *exchange)
+weir__connect_exchange_took(struct weir__proxy_exchange *exchange)
 {
         int result = 0;
 

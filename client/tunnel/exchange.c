@@ -10,7 +10,7 @@
 #define TARGET_MAX 300 /* bytes: a host of 255, brackets and a port */
 
 int
-weir__exchange_begin(struct weir__exchange *exchange, const struct weir__proxy *proxy, const char *target)
+weir__proxy_exchange_begin(struct weir__proxy_exchange *exchange, const struct weir__proxy *proxy, const char *target)
 {
         if (strlen(target) > TARGET_MAX)
                 return -EMSGSIZE;
@@ -24,7 +24,7 @@ weir__exchange_begin(struct weir__exchange *exchange, const struct weir__proxy *
 
 /* They have had the user's password. */
 void
-weir__exchange_done(struct weir__exchange *exchange)
+weir__proxy_exchange_done(struct weir__proxy_exchange *exchange)
 {
         explicit_bzero(exchange->message, sizeof exchange->message);
         free(exchange->answer);
@@ -32,7 +32,7 @@ weir__exchange_done(struct weir__exchange *exchange)
 }
 
 int
-weir__exchange_took(struct weir__exchange *exchange, size_t count)
+weir__proxy_exchange_took(struct weir__proxy_exchange *exchange, size_t count)
 {
         exchange->size += count;
         return exchange->proxy->kind == WEIR__PROXY_HTTP ? weir__connect_exchange_took(exchange) : weir__socks_took(exchange);

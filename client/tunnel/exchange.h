@@ -13,7 +13,7 @@
 #define WEIR__EXCHANGE_ANSWER  ((size_t)16 * 1024)
 #define WEIR__EXCHANGE_PROBLEM 512
 
-struct weir__exchange {
+struct weir__proxy_exchange {
         const struct weir__proxy *proxy;
         const char *target; /* "host:port" */
 
@@ -32,22 +32,22 @@ struct weir__exchange {
 };
 
 /* All zero before; the texts must stay.  Result: 0; -ENOMEM; -EMSGSIZE: the target is too long. */
-int weir__exchange_begin(struct weir__exchange *exchange, const struct weir__proxy *proxy, const char *target);
-void weir__exchange_done(struct weir__exchange *exchange);
+int weir__proxy_exchange_begin(struct weir__proxy_exchange *exchange, const struct weir__proxy *proxy, const char *target);
+void weir__proxy_exchange_done(struct weir__proxy_exchange *exchange);
 
 /* So many bytes were read to `answer`, behind those that were there.
  * Result: 1: the way is free; 0: it goes on, with another message perhaps; or a negative errno. */
-int weir__exchange_took(struct weir__exchange *exchange, size_t count);
+int weir__proxy_exchange_took(struct weir__proxy_exchange *exchange, size_t count);
 
 /* Says what has failed in `problem`, behind the name of the proxy.  problem.c.  Result: `failed`. */
-int weir__exchange_fail(struct weir__exchange *exchange, int failed, const char *format, ...)
+int weir__proxy_exchange_fail(struct weir__proxy_exchange *exchange, int failed, const char *format, ...)
         __attribute__((format(printf, 3, 4)));
 
 /* -- connect.c and socks.c, for exchange.c -- */
 
-int weir__connect_exchange_begin(struct weir__exchange *exchange);
-int weir__connect_exchange_took(struct weir__exchange *exchange);
-int weir__socks_begin(struct weir__exchange *exchange);
-int weir__socks_took(struct weir__exchange *exchange);
+int weir__connect_exchange_begin(struct weir__proxy_exchange *exchange);
+int weir__connect_exchange_took(struct weir__proxy_exchange *exchange);
+int weir__socks_begin(struct weir__proxy_exchange *exchange);
+int weir__socks_took(struct weir__proxy_exchange *exchange);
 
 #endif

@@ -7,7 +7,7 @@
 #include "client/tunnel/exchange.h"
 
 int
-weir__exchange_fail(struct weir__exchange *exchange, int failed, const char *format, ...)
+weir__proxy_exchange_fail(struct weir__proxy_exchange *exchange, int failed, const char *format, ...)
 {
         int size = snprintf(exchange->problem, sizeof exchange->problem, "the proxy %s ", exchange->proxy->name);
         va_list values;

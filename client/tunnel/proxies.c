@@ -28,7 +28,7 @@ read_proxy(struct weir__proxy **proxy, const char *text, const char *what, const
 }
 
 static int
-read_bypass(struct weir__proxies *proxies, const char *text, const char *what, const char *call)
+read_bypass(struct weir__client_proxies *proxies, const char *text, const char *what, const char *call)
 {
         const char *expected;
         size_t at;
@@ -42,7 +42,7 @@ read_bypass(struct weir__proxies *proxies, const char *text, const char *what, c
 }
 
 static int
-read_environment(struct weir__proxies *proxies, const char *call)
+read_environment(struct weir__client_proxies *proxies, const char *call)
 {
         const char *plain = secure_getenv("REQUEST_METHOD") ? NULL : secure_getenv("http_proxy");
         int failed = read_proxy(&proxies->plain, plain, "the environment's http_proxy", call);
@@ -55,7 +55,8 @@ read_environment(struct weir__proxies *proxies, const char *call)
 }
 
 int
-weir__proxies_set(struct weir__proxies *proxies, const char *proxy, const char *no_proxy, bool from_environment, const char *call)
+weir__client_proxies_set(struct weir__client_proxies *proxies, const char *proxy, const char *no_proxy, bool from_environment,
+                         const char *call)
 {
         int failed = proxy              ? read_proxy(&proxies->all, proxy, "proxy", call)
                      : from_environment ? read_environment(proxies, call)
@@ -67,7 +68,7 @@ weir__proxies_set(struct weir__proxies *proxies, const char *proxy, const char *
 }
 
 void
-weir__proxies_done(struct weir__proxies *proxies)
+weir__client_proxies_done(struct weir__client_proxies *proxies)
 {
         weir__proxy_free(proxies->plain);
         weir__proxy_free(proxies->secure);
@@ -76,7 +77,7 @@ weir__proxies_done(struct weir__proxies *proxies)
 }
 
 const struct weir__proxy *
-weir__proxies_for(const struct weir__proxies *proxies, bool is_secure, const char *host)
+weir__client_proxies_for(const struct weir__client_proxies *proxies, bool is_secure, const char *host)
 {
         const struct weir__proxy *own = is_secure ? proxies->secure : proxies->plain, *proxy = own ? own : proxies->all;
 

@@ -6,7 +6,7 @@
 #include "client/tunnel/proxy.h"
 
 /* All zero: none. */
-struct weir__proxies {
+struct weir__client_proxies {
         struct weir__proxy *plain, *secure, *all; /* for http, for https, and for both where the former is NULL */
         struct weir__bypass bypass;
 };
@@ -15,18 +15,18 @@ struct weir__proxies {
  * configuration goes before.
  *
  * Result: 0; -EINVAL, which the log explains with the name of the call; -ENOMEM. */
-int weir__proxies_set(struct weir__proxies *proxies, const char *proxy, const char *no_proxy, bool from_environment,
-                      const char *call);
-void weir__proxies_done(struct weir__proxies *proxies);
+int weir__client_proxies_set(struct weir__client_proxies *proxies, const char *proxy, const char *no_proxy,
+                             bool from_environment, const char *call);
+void weir__client_proxies_done(struct weir__client_proxies *proxies);
 
 /* Whether there is any. */
 static inline bool
-weir__proxies_are(const struct weir__proxies *proxies)
+weir__client_proxies_are(const struct weir__client_proxies *proxies)
 {
         return proxies->plain || proxies->secure || proxies->all;
 }
 
 /* The proxy for that host of https, or of http; NULL: none. */
-const struct weir__proxy *weir__proxies_for(const struct weir__proxies *proxies, bool is_secure, const char *host);
+const struct weir__proxy *weir__client_proxies_for(const struct weir__client_proxies *proxies, bool is_secure, const char *host);
 
 #endif

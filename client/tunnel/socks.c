@@ -26,20 +26,20 @@ enum { METHODS, USER, REPLY };
 #define REPLY_START   5 /* bytes, up to the first of the address */
 
 static void
-put(struct weir__exchange *exchange, const void *data, size_t size)
+put(struct weir__proxy_exchange *exchange, const void *data, size_t size)
 {
         memcpy(exchange->message + exchange->message_size, data, size);
         exchange->message_size += size;
 }
 
 static void
-put_byte(struct weir__exchange *exchange, size_t byte)
+put_byte(struct weir__proxy_exchange *exchange, size_t byte)
 {
         put(exchange, &(unsigned char){(unsigned char)byte}, 1);
 }
 
 static void
-put_text(struct weir__exchange *exchange, const char *text)
+put_text(struct weir__proxy_exchange *exchange, const char *text)
 {
         put_byte(exchange, strlen(text));
         put(exchange, text, strlen(text));
@@ -47,7 +47,7 @@ put_text(struct weir__exchange *exchange, const char *text)
 
 /* The next answer is that long, at first. */
 static int
-expect(struct weir__exchange *exchange, unsigned state, size_t size)
+expect(struct weir__proxy_exchange *exchange, unsigned state, size_t size)
 {
         exchange->state = (uint8_t)state;
         exchange->size = 0;
@@ -56,7 +56,7 @@ expect(struct weir__exchange *exchange, unsigned state, size_t size)
 }
 
 int
-weir__socks_begin(struct weir__exchange *exchange)
+weir__socks_begin(struct weir__proxy_exchange *exchange)
 {
         bool has_user = exchange->proxy->user;
 
@@ -69,7 +69,7 @@ weir__socks_begin(struct weir__exchange *exchange)
 }
 
 static int
-ask_user(struct weir__exchange *exchange)
+ask_user(struct weir__proxy_exchange *exchange)
 {
         put_byte(exchange, USER_VERSION);
         put_text(exchange, exchange->proxy->user);
@@ -79,7 +79,7 @@ ask_user(struct weir__exchange *exchange)
 
 /* The target is "host:port" or "[v6]:port". */
 static int
-ask_connect(struct weir__exchange *exchange)
+ask_connect(struct weir__proxy_exchange *exchange)
 {
         const char *target = exchange->target, *colon = strrchr(target, ':');
         bool is_bracketed = target[0] == '[';
@@ -89,7 +89,7 @@ ask_connect(struct weir__exchange *exchange)
         int port = colon ? atoi(colon + 1) : 0;
 
         if (!size || size >= sizeof host)
-                return weir__exchange_fail(exchange, -EMSGSIZE, "cannot be asked for %s: the name is too long", target);
+                return weir__proxy_exchange_fail(exchange, -EMSGSIZE, "cannot be asked for %s: the name is too long", target);
         memcpy(host, target + is_bracketed, size);
         host[size] = '\0';
         put_byte(exchange, VERSION);
@@ -113,38 +113,38 @@ ask_connect(struct weir__exchange *exchange)
 /* -- answers -- */
 
 static int
-misread(struct weir__exchange *exchange)
+misread(struct weir__proxy_exchange *exchange)
 {
-        return weir__exchange_fail(exchange, -EBADMSG, "answered with what is not SOCKS5, when it was asked for %s",
-                                   exchange->target);
+        return weir__proxy_exchange_fail(exchange, -EBADMSG, "answered with what is not SOCKS5, when it was asked for %s",
+                                         exchange->target);
 }
 
 static int
-take_method(struct weir__exchange *exchange, const unsigned char *answer)
+take_method(struct weir__proxy_exchange *exchange, const unsigned char *answer)
 {
         if (answer[0] != VERSION)
                 return misread(exchange);
         if (answer[1] == NONE_ACCEPTED)
-                return weir__exchange_fail(exchange, -EACCES, "wants %s",
-                                           exchange->proxy->user ? "another proof than a user and a password"
-                                                                 : "a user and a password");
+                return weir__proxy_exchange_fail(exchange, -EACCES, "wants %s",
+                                                 exchange->proxy->user ? "another proof than a user and a password"
+                                                                       : "a user and a password");
         if (answer[1] == NO_USER)
                 return ask_connect(exchange);
         return answer[1] == BY_USER && exchange->proxy->user ? ask_user(exchange) : misread(exchange);
 }
 
 static int
-take_user(struct weir__exchange *exchange, const unsigned char *answer)
+take_user(struct weir__proxy_exchange *exchange, const unsigned char *answer)
 {
         if (answer[0] != USER_VERSION)
                 return misread(exchange);
         if (answer[1])
-                return weir__exchange_fail(exchange, -EACCES, "refused the user and the password");
+                return weir__proxy_exchange_fail(exchange, -EACCES, "refused the user and the password");
         return ask_connect(exchange);
 }
 
 static int
-refused(struct weir__exchange *exchange, unsigned reply)
+refused(struct weir__proxy_exchange *exchange, unsigned reply)
 {
         static const struct {
                 int code;
@@ -159,8 +159,8 @@ refused(struct weir__exchange *exchange, unsigned reply)
                        {-ECONNREFUSED, "it does not know that kind of address"}};
         size_t known = sizeof replies / sizeof *replies, at = reply - 1 < known ? reply - 1 : 0;
 
-        return weir__exchange_fail(exchange, replies[at].code, "refused %s: %s (reply %u)", exchange->target, replies[at].words,
-                                   reply);
+        return weir__proxy_exchange_fail(exchange, replies[at].code, "refused %s: %s (reply %u)", exchange->target,
+                                         replies[at].words, reply);
 }
 
 /* The size of the whole reply; 0: it is none. */
@@ -176,7 +176,7 @@ reply_size(const unsigned char *answer)
 }
 
 static int
-take_reply(struct weir__exchange *exchange, const unsigned char *answer)
+take_reply(struct weir__proxy_exchange *exchange, const unsigned char *answer)
 {
         if (answer[0] != VERSION || answer[2] != 0)
                 return misread(exchange);
@@ -189,7 +189,7 @@ take_reply(struct weir__exchange *exchange, const unsigned char *answer)
 }
 
 int
-weir__socks_took(struct weir__exchange *exchange)
+weir__socks_took(struct weir__proxy_exchange *exchange)
 {
         const unsigned char *answer = (const unsigned char *)exchange->answer;
 

@@ -28,7 +28,7 @@ struct tunnel {
 
         /* The owner's, then the callback's. */
         struct weir__writer writer;
-        struct weir__exchange exchange;
+        struct weir__proxy_exchange exchange;
         struct weir__holder holder;
 };
 
@@ -61,7 +61,7 @@ finish(struct tunnel *tunnel, int status)
 static int
 be_late(struct tunnel *tunnel)
 {
-        return weir__exchange_fail(&tunnel->exchange, -ETIMEDOUT, "was too late with its answer for %s", tunnel->target);
+        return weir__proxy_exchange_fail(&tunnel->exchange, -ETIMEDOUT, "was too late with its answer for %s", tunnel->target);
 }
 
 static int
@@ -69,8 +69,8 @@ be_closed(struct tunnel *tunnel, int failure)
 {
         bool is_end = failure == -ECONNRESET || failure == -ECONNABORTED;
 
-        return weir__exchange_fail(&tunnel->exchange, failure, "has %s, when it was asked for %s",
-                                   is_end ? "closed the connection" : weir_strerror(failure), tunnel->target);
+        return weir__proxy_exchange_fail(&tunnel->exchange, failure, "has %s, when it was asked for %s",
+                                         is_end ? "closed the connection" : weir_strerror(failure), tunnel->target);
 }
 
 /* -- the exchange.  Results: 0: the way is free; -EINPROGRESS; what has failed -- */
@@ -79,7 +79,7 @@ be_closed(struct tunnel *tunnel, int failure)
 static int
 say(struct tunnel *tunnel)
 {
-        struct weir__exchange *exchange = &tunnel->exchange;
+        struct weir__proxy_exchange *exchange = &tunnel->exchange;
 
         if (exchange->message_size) {
                 tunnel->writer = (struct weir__writer){.data = exchange->message, .left = exchange->message_size};
@@ -93,7 +93,7 @@ say(struct tunnel *tunnel)
 static int
 listen_on(struct tunnel *tunnel)
 {
-        struct weir__exchange *exchange = &tunnel->exchange;
+        struct weir__proxy_exchange *exchange = &tunnel->exchange;
 
         while (!exchange->message_size) {
                 if (!weir__transport_may_read(transport_of(tunnel)))
@@ -104,7 +104,7 @@ listen_on(struct tunnel *tunnel)
                         return -EINPROGRESS;
                 if (got <= 0)
                         return be_closed(tunnel, got ? (int)got : -ECONNRESET);
-                int result = weir__exchange_took(exchange, (size_t)got);
+                int result = weir__proxy_exchange_took(exchange, (size_t)got);
                 if (result)
                         return result < 0 ? result : 0;
         }
@@ -154,7 +154,7 @@ try(struct weir__io_task *io)
         struct tunnel *tunnel = (struct tunnel *)io;
         int failed = weir__stream_try(tunnel->stream);
 
-        failed = failed ? failed : weir__exchange_begin(&tunnel->exchange, tunnel->proxy, tunnel->target);
+        failed = failed ? failed : weir__proxy_exchange_begin(&tunnel->exchange, tunnel->proxy, tunnel->target);
         if (failed)
                 return failed;
         weir__stream_hold(tunnel->stream, &holder_ops, &tunnel->holder);
@@ -189,7 +189,7 @@ release(struct weir_task *task, bool is_discarded)
 
         (void)is_discarded;
         weir_stream_unref(tunnel->stream);
-        weir__exchange_done(&tunnel->exchange);
+        weir__proxy_exchange_done(&tunnel->exchange);
         free(tunnel->target);
 }
 

@@ -27,9 +27,9 @@ enum phase { PHASE_CONNECT, PHASE_TUNNEL, PHASE_HANDSHAKE };
 #define TRIES 3 /* while descriptors run out */
 
 struct dial {
-        struct weir__link link;      /* in the branch's dials */
-        struct weir__branch *branch; /* with a reference to the origin */
-        struct weir_series *series;  /* a reference */
+        struct weir__link link;             /* in the branch's dials */
+        struct weir__client_branch *branch; /* with a reference to the origin */
+        struct weir_series *series;         /* a reference */
         struct weir__work work;
         uint64_t ticket;
         uint8_t tries;
@@ -195,7 +195,7 @@ dial_free(struct dial *dial)
 static void
 finish(struct dial *dial)
 {
-        struct weir__branch *branch = dial->branch;
+        struct weir__client_branch *branch = dial->branch;
         int failed = dial->status;
         struct weir__wire *wire = failed ? NULL : weir__wire_new(branch, dial->stream, &failed);
 
@@ -349,7 +349,7 @@ static const struct weir__work_ops dial_ops = {.run = run};
 /* -- from outside -- */
 
 int
-weir__client_dial(struct weir__branch *branch, uint64_t ticket)
+weir__client_dial(struct weir__client_branch *branch, uint64_t ticket)
 {
         struct dial *dial = calloc(1, sizeof *dial);
         int failed = dial ? weir__runtime_enter() : -ENOMEM;
@@ -371,14 +371,14 @@ weir__client_dial(struct weir__branch *branch, uint64_t ticket)
 
 /* The series of a dial is the caller's while the dial is in the list: its end comes by a work item of this poller. */
 void
-weir__client_cancel_dials(struct weir__branch *branch)
+weir__client_cancel_dials(struct weir__client_branch *branch)
 {
         for (struct weir__link *link = weir__list_first(&branch->dials); link; link = weir__list_next(&branch->dials, link))
                 weir_series_cancel(weir__container_of(link, struct dial, link)->series);
 }
 
 uint8_t
-weir__client_dial_stage(const struct weir__branch *branch)
+weir__client_dial_stage(const struct weir__client_branch *branch)
 {
         const struct weir__link *link = weir__list_first(&branch->dials);
 

@@ -34,7 +34,7 @@ static void
 run_ending(struct weir__work *work)
 {
         struct weir__wire *wire = weir__container_of(work, struct weir__wire, ending);
-        struct weir__branch *branch = wire->pooled.branch;
+        struct weir__client_branch *branch = wire->pooled.branch;
         struct weir__origin *origin = branch->origin;
 
         weir__free(wire, sizeof *wire);
@@ -341,9 +341,9 @@ weir__wire_start(struct weir__wire *wire, struct weir__http_call *call)
         wire->gate = (struct weir__gate){.scanned = 0};
         weir__gate_begin_response(&wire->gate);
         weir__http_call_set_stage(call, WEIR_HTTP_SENDING);
-        weir__branch_count(wire->pooled.branch, WEIR__CLIENT_REQUESTS);
+        weir__client_branch_count(wire->pooled.branch, WEIR__CLIENT_REQUESTS);
         if (wire->served)
-                weir__branch_count(wire->pooled.branch, WEIR__CLIENT_REUSED);
+                weir__client_branch_count(wire->pooled.branch, WEIR__CLIENT_REUSED);
         weir__output_append(transport, &call->head);
         if (call->has_body)
                 weir__output_append(transport, &call->body);
@@ -410,7 +410,7 @@ weir__wire_complete(struct weir__wire *wire, bool has_rest)
 }
 
 struct weir__wire *
-weir__wire_new(struct weir__branch *branch, struct weir_stream *stream, int *failed)
+weir__wire_new(struct weir__client_branch *branch, struct weir_stream *stream, int *failed)
 {
         struct weir__wire *wire;
 
@@ -446,7 +446,7 @@ weir__wire_is_alive(const struct weir__pooled *connection)
 }
 
 struct weir__origin *
-weir__client_origin(struct weir_client *client, const struct weir__place *place)
+weir__client_origin(struct weir_client *client, const struct weir__origin_place *place)
 {
         static const struct weir__origin_ops ops = {
                 .dial = weir__client_dial, .cancel_dials = weir__client_cancel_dials, .close = weir__wire_close};

@@ -44,7 +44,7 @@ weir__wire_of(struct weir__pooled *connection)
 
 /* Makes a connection of a stream, which is on the branch's poller.  The use goes to it; on failure it stays the caller's.
  * Result: NULL with *failed. */
-struct weir__wire *weir__wire_new(struct weir__branch *branch, struct weir_stream *stream, int *failed);
+struct weir__wire *weir__wire_new(struct weir__client_branch *branch, struct weir_stream *stream, int *failed);
 
 void weir__wire_end(struct weir__wire *wire, int status); /* does nothing if it is over */
 
@@ -55,7 +55,7 @@ bool weir__wire_claim(struct weir__wire *wire);
 bool weir__wire_is_alive(const struct weir__pooled *connection);
 
 /* As weir__origin_of, for connections of this kind. */
-struct weir__origin *weir__client_origin(struct weir_client *client, const struct weir__place *place);
+struct weir__origin *weir__client_origin(struct weir_client *client, const struct weir__origin_place *place);
 
 void weir__wire_close(struct weir__pooled *connection); /* weir__origin_ops.close */
 
