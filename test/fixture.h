@@ -13,6 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -121,6 +122,29 @@ static inline void weir_test_pass(weir_nsec duration)
 {
         CU_ASSERT_EQUAL(weir_clock_advance(duration), 0);
 }
+
+/* What weir_debug_dump prints now; to be freed. */
+static inline char *weir_test_dump(void)
+{
+        int file = memfd_create("dump", MFD_CLOEXEC);
+
+        CU_ASSERT_EQUAL(weir_debug_dump(file), 0);
+        size_t size = (size_t)lseek(file, 0, SEEK_END);
+        char *text = calloc(1, size + 1);
+        CU_ASSERT_EQUAL(pread(file, text, size, 0), (ssize_t)size);
+        close(file);
+        return text;
+}
+
+#define WEIR_TEST_DUMPS(text_)                                  \
+        do {                                                    \
+                char *dump_ = weir_test_dump();                 \
+                                                                \
+                CU_ASSERT_PTR_NOT_NULL(strstr(dump_, (text_))); \
+                if (!strstr(dump_, (text_)))                    \
+                        fprintf(stderr, "\n%s", dump_);         \
+                free(dump_);                                    \
+        } while (0)
 
 /* -- records -- */
 

@@ -2,12 +2,14 @@
 #ifndef WEIR_TEST_PROTOCOL_CLIENT_FIXTURE_H
 #define WEIR_TEST_PROTOCOL_CLIENT_FIXTURE_H
 
+#include "net/protocol/endpoint.h"
 #include "test/protocol_fixture.h"
 
 #define MOST 64
 
 static int listener;
 static weir_endpoint *endpoint;
+static char endpoint_address[64];
 static unsigned fds_before;
 
 static const struct weir_protocol lines = {
@@ -26,12 +28,11 @@ static inline void begin_with_pollers(const struct weir_protocol *protocol, int 
 {
         struct weir_config config = WEIR_CONFIG_DEFAULT;
         struct sockaddr_un name = {.sun_family = AF_UNIX};
-        char text[64];
         static unsigned number;
 
         forget_heard();
-        int size = snprintf(text, sizeof text, "unix:@weir-protocol-%d-%u", getpid(), number++);
-        memcpy(name.sun_path + 1, text + 6, (size_t)size - 6);
+        int size = snprintf(endpoint_address, sizeof endpoint_address, "unix:@weir-protocol-%d-%u", getpid(), number++);
+        memcpy(name.sun_path + 1, endpoint_address + 6, (size_t)size - 6);
         listener = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
         CU_ASSERT_EQUAL_FATAL(bind(listener, (struct sockaddr *)&name,
                                    (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)size - 6)),
@@ -40,7 +41,7 @@ static inline void begin_with_pollers(const struct weir_protocol *protocol, int 
         config.clock = WEIR_CLOCK_VIRTUAL;
         config.pollers = pollers;
         CU_ASSERT_EQUAL_FATAL(weir_init(&config), 0);
-        endpoint = weir_endpoint_new(text, protocol);
+        endpoint = weir_endpoint_new(endpoint_address, protocol);
         CU_ASSERT_PTR_NOT_NULL_FATAL(endpoint);
         weir_test_pass(0);
         fds_before = weir_test_entries_of("/proc/self/fd");
@@ -53,6 +54,8 @@ static inline void begin(const struct weir_protocol *protocol)
 
 static inline void end(void)
 {
+        if (endpoint)
+                CU_ASSERT_EQUAL(atomic_load(&endpoint->waits), 0);
         weir_endpoint_unref(endpoint);
         weir_test_pass(0);
         CU_ASSERT_EQUAL(weir_test_entries_of("/proc/self/fd"), fds_before);

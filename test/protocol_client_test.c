@@ -62,6 +62,47 @@ requests_wait_in_order_for_few_connections(void)
         end();
 }
 
+/* "%s" in the text is the address. */
+static void
+dump_says(const char *text)
+{
+        char expected[256];
+
+        snprintf(expected, sizeof expected, text, endpoint_address);
+        WEIR_TEST_DUMPS(expected);
+}
+
+static void
+a_dump_counts_those_that_wait_for_a_connection(void)
+{
+        struct asked asked[5];
+
+        begin(&lines);
+        for (unsigned i = 0; i < 3; i++)
+                ask(&asked[i], "x");
+        dump_says("request pending: a connection to %s (2 busy, 1 wait)");
+        dump_says("request pending: a reply of %s\n");
+        ask(&asked[3], "x");
+        ask(&asked[4], "x");
+        dump_says("request pending: a connection to %s (2 busy, 3 wait)");
+        cancel(&asked[3]);
+        SAW(&asked[3], -ECANCELED, "", WEIR_ASK_QUEUED);
+        dump_says("request pending: a connection to %s (2 busy, 2 wait)");
+        int first = must_take(), second = must_take();
+        answer(first, "y\n");
+        dump_says("request pending: a connection to %s (2 busy, 1 wait)");
+        hang_up(second); /* another connection is made, for the last one */
+        hang_up(first);
+        SAW(&asked[1], -ECONNRESET, "", WEIR_ASK_WAITING);
+        SAW(&asked[2], -ECONNRESET, "", WEIR_ASK_WAITING);
+        ANSWERED(&asked[0], "y");
+        first = must_take();
+        answer(first, "y\n");
+        ANSWERED(&asked[4], "y");
+        close(first);
+        end();
+}
+
 static void
 an_idle_connection_is_closed_after_a_time(void)
 {
@@ -426,6 +467,7 @@ main(void)
         static const struct weir_test tests[] = {
                 WEIR_TEST(a_request_gets_its_reply),
                 WEIR_TEST(requests_wait_in_order_for_few_connections),
+                WEIR_TEST(a_dump_counts_those_that_wait_for_a_connection),
                 WEIR_TEST(an_idle_connection_is_closed_after_a_time),
                 WEIR_TEST(a_byte_or_an_end_closes_an_idle_connection),
                 WEIR_TEST(replies_come_in_the_order_of_a_pipeline),

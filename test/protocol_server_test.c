@@ -38,7 +38,7 @@ static const struct weir_protocol lines = {
         .size = sizeof lines, .delimiter = "\r\n", .delimiter_size = 2, .bare = true, .depth = 4};
 
 static void
-serve(const int ends[2], const struct weir_protocol *protocol, weir_task_fn *handler)
+serve(weir_series *series, const int ends[2], const struct weir_protocol *protocol, weir_task_fn *handler)
 {
         forget_heard();
         served = (struct weir_test_record){0};
@@ -47,17 +47,25 @@ serve(const int ends[2], const struct weir_protocol *protocol, weir_task_fn *han
         stream = weir_stream_of(its_fd);
         CU_ASSERT_PTR_NOT_NULL_FATAL(stream);
         weir_task *task = weir_protocol_serve_new(stream, protocol, handler, weir_test_done, &served);
-        CU_ASSERT_EQUAL_FATAL(weir_task_start(task), 0);
+        if (series)
+                CU_ASSERT_EQUAL(weir_series_push(series, task), 0);
+        CU_ASSERT_EQUAL_FATAL(series ? weir_series_start(series) : weir_task_start(task), 0);
         weir_test_pass(0);
+}
+
+static void
+begin_in(weir_series *series, const struct weir_protocol *protocol, weir_task_fn *handler)
+{
+        int ends[2];
+
+        CU_ASSERT_EQUAL_FATAL(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends), 0);
+        serve(series, ends, protocol, handler);
 }
 
 static void
 begin_with(const struct weir_protocol *protocol, weir_task_fn *handler)
 {
-        int ends[2];
-
-        CU_ASSERT_EQUAL_FATAL(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends), 0);
-        serve(ends, protocol, handler);
+        begin_in(NULL, protocol, handler);
 }
 
 /* Over TCP, where a close without linger is a reset. */
@@ -79,7 +87,7 @@ begin_over_tcp(const struct weir_protocol *protocol, weir_task_fn *handler)
         const int ends[2] = {accept4(listener, NULL, NULL, SOCK_CLOEXEC), client};
         CU_ASSERT_EQUAL(setsockopt(ends[0], SOL_SOCKET, SO_SNDBUF, &small, sizeof small), 0);
         close(listener);
-        serve(ends, protocol, handler);
+        serve(NULL, ends, protocol, handler);
 }
 
 static void
@@ -578,6 +586,35 @@ a_push_that_waits_can_be_cancelled(void)
 }
 
 static void
+a_dump_says_what_each_waits_for(void)
+{
+        struct weir_test_record push = {0};
+        const struct weir_protocol protocol = {.size = sizeof protocol, .delimiter = "\n", .delimiter_size = 1, .bare = true};
+
+        kept = NULL;
+        weir_test_begin_virtual();
+        begin_in(weir_series_new(NULL, NULL), &protocol, keep_session);
+        WEIR_TEST_DUMPS("protocol's server pending: messages from unix:");
+        put(peer, "x\n");
+        weir_test_pass(0);
+        fill(its_fd);
+        weir_series *series = weir_series_new(NULL, NULL);
+        weir_series_push(series, weir_session_send_new(kept, "four", 4, weir_test_done, &push));
+        weir_series_start(series);
+        weir_test_pass(0);
+        WEIR_TEST_DUMPS("push pending: a peer to take 5 bytes");
+        weir_session_unref(kept);
+        end();
+        CU_ASSERT_EQUAL(push.status, -ESHUTDOWN);
+        begin(&protocol, echo_later);
+        put(peer, "four9\n");
+        weir_test_pass(0);
+        WEIR_TEST_DUMPS("message running, ");
+        WEIR_TEST_DUMPS(" old: 5 bytes");
+        end();
+}
+
+static void
 a_close_does_not_wait_for_a_push_that_is_taken_back(void)
 {
         struct weir_test_record small = {0};
@@ -792,6 +829,7 @@ main(void)
                 WEIR_TEST(a_session_takes_pushes_and_a_context),
                 WEIR_TEST(a_close_lets_replies_out),
                 WEIR_TEST(a_push_that_waits_can_be_cancelled),
+                WEIR_TEST(a_dump_says_what_each_waits_for),
                 WEIR_TEST(a_close_does_not_wait_for_a_push_that_is_taken_back),
                 WEIR_TEST(pushes_keep_a_connection_from_being_idle),
                 WEIR_TEST(a_byte_a_second_is_too_slow),

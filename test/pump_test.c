@@ -445,6 +445,27 @@ a_slow_reader_slows_the_writer(void)
 }
 
 static void
+a_dump_says_what_a_pump_waits_for(void)
+{
+        struct line from, to;
+        struct pumped pumped = {0};
+
+        weir_test_begin_virtual();
+        open_pair(&from);
+        open_pair(&to);
+        weir_series_start(pump_whole(&from, &to, &pumped));
+        weir_test_pass(0);
+        WEIR_TEST_DUMPS("pump pending: runs number 1\n");
+        WEIR_TEST_DUMPS("read of a stream pending, ");
+        WEIR_TEST_DUMPS(" old: 1 byte from unix:");
+        fill(&from);
+        WEIR_TEST_DUMPS("write of a stream pending, ");
+        close_line(&from);
+        close_line(&to);
+        weir_test_end();
+}
+
+static void
 reset(struct line *line)
 {
         static const struct linger at_once = {.l_onoff = 1};
@@ -566,15 +587,11 @@ a_deadline_ends_an_idle_pump_and_leaves_the_streams(void)
 }
 
 static const struct weir_test tests[] = {
-        WEIR_TEST(all_bytes_come_in_both_directions),
-        WEIR_TEST(one_side_may_have_tls),
-        WEIR_TEST(bytes_behind_urgent_data_come_too),
-        WEIR_TEST(pipes_are_pumped_too),
-        WEIR_TEST(a_thousand_pumps_take_few_descriptors),
-        WEIR_TEST(a_slow_reader_slows_the_writer),
-        WEIR_TEST(a_reset_tells_its_side),
-        WEIR_TEST(a_cancel_in_the_middle_tells_what_has_gone),
-        WEIR_TEST(a_deadline_ends_an_idle_pump_and_leaves_the_streams),
+        WEIR_TEST(all_bytes_come_in_both_directions),          WEIR_TEST(one_side_may_have_tls),
+        WEIR_TEST(bytes_behind_urgent_data_come_too),          WEIR_TEST(pipes_are_pumped_too),
+        WEIR_TEST(a_thousand_pumps_take_few_descriptors),      WEIR_TEST(a_slow_reader_slows_the_writer),
+        WEIR_TEST(a_dump_says_what_a_pump_waits_for),          WEIR_TEST(a_reset_tells_its_side),
+        WEIR_TEST(a_cancel_in_the_middle_tells_what_has_gone), WEIR_TEST(a_deadline_ends_an_idle_pump_and_leaves_the_streams),
 };
 
 int

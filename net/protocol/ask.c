@@ -49,7 +49,7 @@ withdraw(struct weir__io_task *io)
         if (request->lane) {
                 weir__lane_leave(request);
         } else {
-                weir__link_remove(&request->waiting);
+                weir__asking_unqueue(request);
                 weir__dial_leave(request);
                 if (weir__list_is_empty(&endpoint->waiting))
                         weir__dials_cancel(endpoint);
@@ -121,9 +121,15 @@ describe(const struct weir_task *task, char *out, size_t room)
         static const char *const stages[] = {"a connection to", "a new connection to", "the hello of",
                                              "a send to",       "a reply of",          "a reply of"};
         const struct weir__ask *ask = (const struct weir__ask *)task;
+        const struct weir_endpoint *endpoint = ask->request.endpoint;
+        uint8_t stage = __atomic_load_n(&ask->request.stage, __ATOMIC_RELAXED);
 
-        snprintf(out, room, "%s %s", stages[__atomic_load_n(&ask->request.stage, __ATOMIC_RELAXED)],
-                 ask->request.endpoint->address);
+        if (stage == WEIR_ASK_QUEUED)
+                snprintf(out, room, "%s %s (%u busy, %u wait)", stages[stage], endpoint->address,
+                         atomic_load_explicit(&endpoint->connections, memory_order_relaxed),
+                         atomic_load_explicit(&endpoint->waits, memory_order_relaxed));
+        else
+                snprintf(out, room, "%s %s", stages[stage], endpoint->address);
 }
 
 static const struct weir__io_ops ask_ops = {

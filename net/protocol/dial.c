@@ -121,14 +121,6 @@ set_request(struct weir__dial *dial, struct weir__asking *request)
         weir__asking_set_stage(request, dial->stage);
 }
 
-static void
-count_dials(struct weir_endpoint *endpoint, int change)
-{
-        unsigned dials = atomic_load_explicit(&endpoint->connecting, memory_order_relaxed);
-
-        atomic_store_explicit(&endpoint->connecting, dials + (unsigned)change, memory_order_relaxed);
-}
-
 /* The dial is over: gives up all it has. */
 static void
 dial_free(struct weir__dial *dial)
@@ -142,7 +134,7 @@ dial_free(struct weir__dial *dial)
                 weir_series_unref(dial->series);
         weir_stream_unref(dial->stream);
         weir__endpoint_count(endpoint, -1);
-        count_dials(endpoint, -1);
+        weir__endpoint_change(&endpoint->connecting, -1);
         free(dial);
 }
 
@@ -159,7 +151,7 @@ weir__dial_begin(struct weir_endpoint *endpoint, struct weir__asking *request)
         dial->endpoint = endpoint;
         dial->work.ops = &dial_ops;
         weir__endpoint_count(endpoint, 1);
-        count_dials(endpoint, 1);
+        weir__endpoint_change(&endpoint->connecting, 1);
         weir__endpoint_keep(endpoint);
         weir__list_append(&endpoint->dials, &dial->link);
         dial->stage = WEIR_ASK_CONNECTING;
@@ -241,7 +233,7 @@ run(struct weir__work *work)
                 weir__endpoint_add(&endpoint->refused);
         dial_free(dial);
         if (result < 0 && request) {
-                weir__link_remove(&request->waiting);
+                weir__asking_unqueue(request);
                 weir__asking_end(request, result);
         } else if (request) {
                 weir__asking_set_stage(request, WEIR_ASK_QUEUED); /* others may wait longer for the connection */

@@ -49,9 +49,7 @@ weir__endpoint_is_used(const struct weir_endpoint *endpoint)
 void
 weir__endpoint_count(struct weir_endpoint *endpoint, int change)
 {
-        unsigned connections = atomic_load_explicit(&endpoint->connections, memory_order_relaxed);
-
-        atomic_store_explicit(&endpoint->connections, connections + (unsigned)change, memory_order_relaxed);
+        weir__endpoint_change(&endpoint->connections, change);
 }
 
 /* Under the lock.  Gives it another poller if it was made before the start, or in an earlier runtime. */

@@ -91,6 +91,7 @@ struct weir_endpoint {
         _Atomic unsigned connections; /* lanes and dials.  Written by the owner, relaxed */
         _Atomic unsigned requests;    /* that were put and are not over.  The same */
         _Atomic unsigned connecting;  /* dials.  The same */
+        _Atomic unsigned waits;       /* requests in `waiting`.  The same */
         _Atomic uint64_t asked, connects, refused, lost; /* as struct weir_endpoint_stats.  The same */
         struct weir__work *begun; /* the last direct request that the owner itself has begun, if more may go with it: ask.c */
         unsigned begun_with;      /* how many have */
@@ -137,12 +138,37 @@ weir__asking_set_stage(struct weir__asking *request, enum weir_ask_stage stage)
         __atomic_store_n(&request->stage, (uint8_t)stage, __ATOMIC_RELAXED);
 }
 
+/* Of a count that the owner writes. */
+static inline void
+weir__endpoint_change(_Atomic unsigned *count, int change)
+{
+        atomic_store_explicit(count, atomic_load_explicit(count, memory_order_relaxed) + (unsigned)change, memory_order_relaxed);
+}
+
 static inline void
 weir__endpoint_count_requests(struct weir_endpoint *endpoint, int change)
 {
-        unsigned requests = atomic_load_explicit(&endpoint->requests, memory_order_relaxed);
+        weir__endpoint_change(&endpoint->requests, change);
+}
 
-        atomic_store_explicit(&endpoint->requests, requests + (unsigned)change, memory_order_relaxed);
+/* It waits for a connection. */
+static inline void
+weir__asking_queue(struct weir__asking *request, bool is_first)
+{
+        struct weir__list *waiting = &request->endpoint->waiting;
+
+        if (is_first)
+                weir__list_prepend(waiting, &request->waiting);
+        else
+                weir__list_append(waiting, &request->waiting);
+        weir__endpoint_change(&request->endpoint->waits, 1);
+}
+
+static inline void
+weir__asking_unqueue(struct weir__asking *request)
+{
+        weir__link_remove(&request->waiting);
+        weir__endpoint_change(&request->endpoint->waits, -1);
 }
 
 /* One more of a total. */

@@ -483,7 +483,7 @@ replay(struct weir__lane *lane)
                 leave_place(lane, place);
                 request->is_replayed = true;
                 weir__asking_set_stage(request, WEIR_ASK_QUEUED);
-                weir__list_prepend(&lane->endpoint->waiting, &request->waiting);
+                weir__asking_queue(request, true);
         }
 }
 

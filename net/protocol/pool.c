@@ -75,7 +75,7 @@ static void
 end_waiting(struct weir_endpoint *endpoint, int status)
 {
         for (struct weir__asking *request; (request = first_waiting(endpoint));) {
-                weir__link_remove(&request->waiting);
+                weir__asking_unqueue(request);
                 weir__dial_leave(request);
                 weir__asking_end(request, status);
         }
@@ -90,7 +90,7 @@ dial_more(struct weir_endpoint *endpoint)
                 int failed = weir__dial_begin(endpoint, request);
 
                 if (failed) {
-                        weir__link_remove(&request->waiting);
+                        weir__asking_unqueue(request);
                         weir__asking_end(request, failed);
                 }
         }
@@ -115,7 +115,7 @@ look(struct weir_endpoint *endpoint)
         if (weir__phase_is_stopping())
                 end_waiting(endpoint, -ESHUTDOWN);
         while ((request = first_waiting(endpoint)) && (lane = find_lane(endpoint))) {
-                weir__link_remove(&request->waiting);
+                weir__asking_unqueue(request);
                 weir__dial_leave(request);
                 weir__lane_send(lane, request);
         }
@@ -150,7 +150,7 @@ put(struct weir_endpoint *endpoint, struct weir__asking *request)
                 weir__lane_send(lane, request);
                 return;
         }
-        weir__list_append(&endpoint->waiting, &request->waiting);
+        weir__asking_queue(request, false);
         go_on(endpoint);
 }
 
