@@ -11,8 +11,10 @@
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 
 #include "io/base/fd.h"
+#include "kernel/base/clock.h"
 #include "kernel/observe/log.h"
 
 /* -- faults -- */
@@ -26,6 +28,8 @@ int __real_epoll_ctl(int epoll, int operation, int fd, struct epoll_event *event
 int __wrap_epoll_ctl(int epoll, int operation, int fd, struct epoll_event *event);
 void *__real_weir__alloc(size_t size);
 void *__wrap_weir__alloc(size_t size);
+bool __real_weir__alarm_set(struct weir__poller *poller, struct weir__alarm *alarm, weir_nsec deadline);
+bool __wrap_weir__alarm_set(struct weir__poller *poller, struct weir__alarm *alarm, weir_nsec deadline);
 
 int
 __wrap_epoll_ctl(int epoll, int operation, int fd, struct epoll_event *event)
@@ -43,6 +47,20 @@ void *
 __wrap_weir__alloc(size_t size)
 {
         return is_memory_short ? NULL : __real_weir__alloc(size);
+}
+
+/* Alarms of more than a second come 10,000 times as early.  Only looks at descriptors set such ones here. */
+static _Atomic unsigned looks_after_10, looks_after_100, looks_later;
+
+bool
+__wrap_weir__alarm_set(struct weir__poller *poller, struct weir__alarm *alarm, weir_nsec deadline)
+{
+        weir_nsec now = weir__clock_monotonic(), after = deadline - now;
+
+        if (after <= WEIR_SEC(1))
+                return __real_weir__alarm_set(poller, alarm, deadline);
+        atomic_fetch_add(after <= WEIR_SEC(10) ? &looks_after_10 : after <= WEIR_SEC(100) ? &looks_after_100 : &looks_later, 1);
+        return __real_weir__alarm_set(poller, alarm, now + after / 10000);
 }
 
 static void
@@ -572,6 +590,28 @@ a_number_that_was_closed_behind_a_cancelled_task_is_found(void)
         end();
 }
 
+/* After one second, ten more, and then each hundred. */
+static void
+one_that_is_waited_for_is_looked_at_again_and_again(void)
+{
+        struct weir_test_record record = {0};
+
+        open_ends();
+        weir_test_begin_real(1);
+        weir_fd *fd = weir_fd_new(ends[0]);
+        start_readable(fd, &record);
+        WEIR_TEST_EVENTUALLY(looks_after_100 >= 5);
+        CU_ASSERT_EQUAL(looks_after_10, 1);
+        CU_ASSERT_EQUAL(looks_later, 0);
+        CU_ASSERT_EQUAL(record.calls, 0);
+        syscall(SYS_close, ends[0]); /* ThreadSanitizer would say what the program does wrong here */
+        close(ends[1]);
+        weir_test_wait_freed(&record);
+        WEIR_TEST_CALLED(&record, -EBADF);
+        weir_fd_forget(fd);
+        weir_test_end();
+}
+
 /* -- forgotten by the owner of the poller, in a callback -- */
 
 static weir_fd *of_callback;
@@ -770,6 +810,7 @@ main(void)
                 WEIR_TEST(a_connection_with_the_number_of_a_closed_descriptor_keeps_its_events),
                 WEIR_TEST(a_descriptor_that_a_connection_has_is_refused),
                 WEIR_TEST(a_number_that_was_closed_behind_a_cancelled_task_is_found),
+                WEIR_TEST(one_that_is_waited_for_is_looked_at_again_and_again),
                 WEIR_TEST(a_callback_forgets_closes_and_waits_for_the_same_number),
                 WEIR_TEST(a_callback_ends_the_waits_of_others),
                 WEIR_TEST(a_wake_reaches_a_task_that_is_on_its_way),

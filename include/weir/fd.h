@@ -44,10 +44,10 @@ WEIR_API weir_fd *weir_fd_new(int fd);
  * number may be used again.  Accepts NULL.
  *
  * A descriptor that is closed without this call is noticed when another task begins to wait for it,
- * when the same poller begins to watch another file of its number, and about 1, 10, 100 seconds and
- * so on after it was waited for first.  The tasks end with -EBADF, and the log has
- * an error.  On the virtual clock, which has one poller, only the first two happen.  Another file
- * that has got the number is not disturbed.
+ * when the same poller begins to watch another file of its number, about 1 second after it was
+ * waited for first, and else within 100 seconds.  The tasks end with -EBADF, and the log has an error.
+ * On the virtual clock, which has one poller, only the first two happen.  Another file that has got
+ * the number is not disturbed.
  *
  * Owner:   takes the object over.
  * Threads: any, also inside callbacks of its tasks.  Never blocks. */

@@ -4,9 +4,9 @@
  * Locks:   none.
  *
  * The system tells nobody that a descriptor was closed: epoll forgets it without a word, and a task would wait for ever.  So the
- * owner looks at the descriptors that are waited for, 1 second after one was waited for first, then 10 seconds later, 100 seconds
- * and so on.  An idle process makes a handful of wake-ups in a day for that.  On the virtual clock these alarms would make
- * time pass, so nobody looks there. */
+ * owner looks at the descriptors that are waited for: 1 second after one was waited for first, 10 seconds later, and then each
+ * 100 seconds.  A poller without such descriptors makes no wake-ups for that.  On the virtual clock these alarms would make time
+ * pass, so nobody looks there. */
 #include "io/base/fd.h"
 
 #include "kernel/base/clock.h"
@@ -15,7 +15,7 @@
 #include "kernel/worker/deliver.h"
 
 #define FIRST_LOOK   WEIR_SEC(1)
-#define LAST_LOOK    WEIR_SEC(100000)
+#define LAST_LOOK    WEIR_SEC(100)
 #define LOOK_AT_ONCE 64 /* descriptors; a look is a system call */
 
 /* Owner of the poller only. */
