@@ -9,7 +9,7 @@
 #include <sys/mman.h>
 
 #define THREADS    4
-#define OPERATIONS (WEIR_TEST_SANITIZED ? 12000 : 100000) /* of all threads */
+#define OPERATIONS 100000 /* of all threads */
 #define OVER_TLS   (WEIR_TEST_SANITIZED ? 1000 : 4000)
 #define SLOTS      24
 #define ENOUGH     (storm.trust ? 60 : 300) /* tasks under way */

@@ -1,4 +1,5 @@
 /* test/udp_test.c: sockets of datagrams, and the tasks that receive and send there. */
+#include "test/blocks_fixture.h"
 #include "test/udp_fixture.h"
 #include "test/timer_fixture.h"
 
@@ -780,6 +781,8 @@ a_storm_leaves_nothing_behind(void)
         pthread_t threads[THREADS];
         unsigned before = weir_test_entries_of("/proc/self/fd");
 
+        weir_test_free_kept();
+        int64_t bytes = bytes_out;
         weir_test_begin_real(2);
         for (unsigned i = 0; i < SOCKETS; i++) {
                 sockets[i] = weir_udp_open("127.0.0.1:0");
@@ -798,9 +801,11 @@ a_storm_leaves_nothing_behind(void)
                 weir_udp_unref(sockets[i]);
         }
         weir_test_end();
+        weir_test_free_kept();
         CU_ASSERT_EQUAL(started, THREADS * ROUNDS);
         CU_ASSERT_EQUAL(ended, started);
         CU_ASSERT_EQUAL(weir_test_entries_of("/proc/self/fd"), before);
+        CU_ASSERT_EQUAL(bytes_out, bytes);
 }
 
 int
