@@ -256,6 +256,10 @@ run_case(unsigned depth, unsigned reads, unsigned rounds)
         bench_ratio("batched", "weir, lent", name, "CPU ns per read");
         bench_ratio("libuv", "weir", name, "CPU ns per read");
         bench_ratio("libuv", "weir, lent", name, "CPU ns per read");
+        bench_ratio("weir", "fio", name, "CPU ns per read");
+        bench_ratio("weir", "libuv", name, "CPU ns per read");
+        bench_goal("weir", name, "ratio to fio, CPU ns per read", 1 / 0.7); /* 0.7 of its reads for a CPU second */
+        bench_goal("weir", name, "ratio to libuv, CPU ns per read", 1 / 5.0);
         bench_print("file");
 }
 
