@@ -127,11 +127,13 @@ struct weir_redis_config {
 /* Makes a client.  It connects when there is something to send.  The address is one of
  *
  *   redis://[[user]:password@]host[:port][/database]
- *   rediss://...                                        with TLS
  *   unix://[[user]:password@]path[?db=database]
+ *   redis+cluster://[[user]:password@]host[:port],...                    some servers of a cluster
+ *   redis+sentinel://[[user]:password@]host[:port],.../name[/database]   sentinels, and the master of that name
  *
- * The port is 6379 unless it is given.  A user and a password may have %XX.  A user needs a password.  A
- * config with `tls` needs an address with TLS.
+ * With rediss in place of redis all connections have TLS.  The port is 6379 unless it is given, and 26379 of a
+ * sentinel.  A cluster has the database 0 only.  A user and a password, which sentinels are not told, may have
+ * %XX.  A user needs a password.  A config with `tls` needs an address with TLS.
  *
  * Owner:   the caller has a reference.  NULL as config is the default.
  * Result:  NULL with errno EINVAL: a wrong address or config, which the log names; ENOMEM.  Tasks of a
