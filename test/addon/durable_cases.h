@@ -44,6 +44,7 @@ main(void)
                 WEIR_TEST(a_shutdown_leaves_the_timers_of_its_handlers),
                 WEIR_TEST(a_forked_child_is_told),
                 WEIR_TEST(another_node_is_woken_by_an_earlier_timer),
+                WEIR_TEST(an_hour_without_due_times_has_a_look_in_ten_seconds),
                 WEIR_TEST(a_set_does_not_put_off_the_next_look),
                 WEIR_TEST(looks_go_on_behind_many_that_were_moved),
                 WEIR_TEST(many_timers_are_shared_and_each_comes_once),

@@ -263,15 +263,6 @@ count_delivery(weir_task *delivery, void *context)
         delivered++;
 }
 
-static uint64_t
-rings_of(weir_durable *store)
-{
-        struct weir_durable_stats stats = WEIR_DURABLE_STATS_DEFAULT;
-
-        CU_ASSERT(weir_durable_stats(store, &stats) == 0);
-        return stats.rings;
-}
-
 /* The nodes look once in an hour, so only a ring can wake them. */
 static void
 other_stores_are_rung_also_after_a_reconnect(void)
@@ -287,7 +278,7 @@ other_stores_are_rung_also_after_a_reconnect(void)
         WEIR_TEST_EVENTUALLY(rings_of(other) == 1 && rings_of(store) == 1); /* they listen */
         CU_ASSERT(put(store, "a", 0) == 0);
         WEIR_TEST_EVENTUALLY(delivered == 1 && rings_of(other) == 2); /* its first look may be late, and find the timer before */
-        CU_ASSERT(rings_of(store) == 1); /* nobody rings for itself */
+        CU_ASSERT(rings_of(store) == 1);                              /* nobody rings for itself */
         redis_say(server.port, "CLIENT KILL TYPE pubsub");
         CU_ASSERT(put(store, "b", 0) == 0);
         WEIR_TEST_EVENTUALLY(delivered == 2 && rings_of(store) >= 2);
