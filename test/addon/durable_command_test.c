@@ -1,5 +1,8 @@
 /* The command weir-durable. */
+#include <signal.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 
 #include "test/addon/durable_outside.h"
 #include "test/addon/durable_url.h"
@@ -103,6 +106,76 @@ so_are_those_in_redis(void)
         CU_ASSERT(command("list", NULL, NULL) == 1);
 }
 
+/* -- watch: a process of its own -- */
+
+/* Starts this program as the command. */
+static pid_t
+start_watch(const char *prefix, FILE *said)
+{
+        char *words[] = {(char *)"weir-durable", url, (char *)"watch", (char *)prefix, NULL};
+
+        fflush(NULL);
+        pid_t pid = fork();
+        if (pid == 0) {
+                prctl(PR_SET_PDEATHSIG, SIGKILL);
+                signal(SIGINT, SIG_DFL); /* a job in the background of a shell ignores it */
+                dup2(fileno(said), STDOUT_FILENO);
+                execv("/proc/self/exe", words);
+                _exit(127);
+        }
+        CU_ASSERT_FATAL(pid > 0);
+        return pid;
+}
+
+/* Whether the last line is that one. */
+static bool
+says(FILE *said, const char *line)
+{
+        char text[100];
+        struct stat status;
+        off_t size = (off_t)strlen(line);
+
+        return fstat(fileno(said), &status) == 0 && status.st_size >= size &&
+               pread(fileno(said), text, (size_t)size, status.st_size - size) == size && memcmp(text, line, (size_t)size) == 0;
+}
+
+/* The handler of a timer that is leased until the test lets it fail. */
+static void
+hold(weir_task *delivery, void *context)
+{
+        weir_series_push(weir_series_of(delivery), weir_timer_new_named("held", WEIR_FOREVER, fail, context));
+}
+
+static void
+a_watch_sees_what_other_processes_do_until_it_is_interrupted(void)
+{
+        struct weir_durable_config config = WEIR_DURABLE_CONFIG_DEFAULT;
+        FILE *said = tmpfile();
+        int status;
+
+        config.attempts = 1;
+        snprintf(url, sizeof url, "%s", sqlite_url());
+        pid_t watch = start_watch("mail/", said);
+        CU_ASSERT_FATAL(weir_init(NULL) == 0);
+        weir_durable *other = weir_durable_open_with(&config, url);
+        CU_ASSERT_PTR_NOT_NULL_FATAL(other);
+        WEIR_TEST_EVENTUALLY(says(said, "0 pending, 0 leased, 0 dead\n"));
+        CU_ASSERT(weir_task_run(weir_durable_set_new(other, "job", 0, "other", "x", 1, NULL, NULL)) == 0);
+        CU_ASSERT(weir_task_run(weir_durable_set_new(other, "mail/1", 0, "mail", "x", 1, NULL, NULL)) == 0);
+        WEIR_TEST_EVENTUALLY(says(said, "1 pending, 0 leased, 0 dead\n"));
+        CU_ASSERT(weir_durable_on(other, "mail", hold, NULL) == 0);
+        WEIR_TEST_EVENTUALLY(says(said, "0 pending, 1 leased, 0 dead\n"));
+        CU_ASSERT(weir_timer_cancel("held", WEIR_ALL) == 1);
+        WEIR_TEST_EVENTUALLY(says(said, "0 pending, 0 leased, 1 dead\n"));
+        CU_ASSERT(weir_task_run(weir_durable_forget_new(other, "mail/1", NULL, NULL)) == 0);
+        WEIR_TEST_EVENTUALLY(says(said, "0 pending, 0 leased, 0 dead\n"));
+        CU_ASSERT(kill(watch, SIGINT) == 0);
+        CU_ASSERT(waitpid(watch, &status, 0) == watch && WIFSIGNALED(status) && WTERMSIG(status) == SIGINT);
+        weir_durable_close(other);
+        weir_shutdown();
+        fclose(said);
+}
+
 static void
 what_is_wrong_is_said(void)
 {
@@ -117,13 +190,16 @@ what_is_wrong_is_said(void)
 }
 
 int
-main(void)
+main(int argc, char **argv)
 {
         static const struct weir_test tests[] = {
                 WEIR_TEST(timers_are_listed_counted_and_changed),
                 WEIR_TEST(so_are_those_in_redis),
+                WEIR_TEST(a_watch_sees_what_other_processes_do_until_it_is_interrupted),
                 WEIR_TEST(what_is_wrong_is_said),
         };
 
+        if (strcmp(argv[0], "weir-durable") == 0) /* start_watch */
+                return program_main(argc, argv);
         return weir_test_main("weir-durable", tests, sizeof tests / sizeof *tests);
 }
