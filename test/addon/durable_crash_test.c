@@ -174,6 +174,7 @@ kill_the_only_node(bool has_power_cuts)
                 now = weir_test_now();
         }
         world.shim = NULL;
+        printf("\n    %d instants; %d are wanted", instants, INSTANTS);
         judge_world();
         end_world();
 }
