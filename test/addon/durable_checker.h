@@ -418,6 +418,8 @@ note_processes(struct judge *judge)
                 history->kills += event->what == KILLED;
                 history->stops += event->what == STOPPED && event->operation == 0;
                 history->disturbances += event->what == DISTURBED;
+                history->clocks += event->what == CLOCK_SEEN;
+                history->wrong_clocks += event->what == CLOCK_SEEN && event->span != 0;
         }
 }
 

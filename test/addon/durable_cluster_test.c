@@ -23,8 +23,7 @@ torment_nodes(const struct engine *engine)
                 world.shim = CLOCK_SHIFT;
                 world.clock_most = engine->start ? WEIR_SEC(300) : 0;
                 world.shift = engine->start ? 0 : WEIR_SEC(300); /* its time is that of the machine */
-                for (int i = 0; !engine->start && i <= NODES; i++)
-                        set_clock(i, world.shift);
+                set_clocks();
         }
         snprintf(first, sizeof first, "first%d", minutes ? minutes * 400 : 300);
         CU_ASSERT_FATAL(run_node(first) == 0);

@@ -37,6 +37,7 @@ enum what {
         SCHEDULED = 'p',    /* span: the first due time, attempt: the policy */
         NEXT_DUE = 'P',     /* generation, span: the due time that comes next in the end */
         STARTED = 'n',      /* a process; status: its place, attempt: its limit of attempts */
+        CLOCK_SEEN = 'W',   /* span: how far the wall clock of a process is from the real one */
         KILLED = 'K',       /* span: when it was gone */
         STOPPED = 'T',      /* span: until when the process stood still */
         DISTURBED = 'X',    /* status: the place whose connection was, or -1 for the engine; span: until when */
@@ -78,6 +79,7 @@ struct history {
         unsigned sets, cancels, runs, repeats, firings, kills, stops, disturbances, unknown, doubtful;
         unsigned short_lived; /* successes of processes that were killed or cut off within a lease */
         unsigned seen_gone;   /* those of them that were seen to be acknowledged */
+        unsigned clocks, wrong_clocks; /* of processes */
 };
 
 /* Result: a descriptor for history_say. */

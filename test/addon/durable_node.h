@@ -20,6 +20,9 @@
 #include <signal.h>
 #include <stdatomic.h>
 #include <string.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
 
 #include <weir/clock.h>
 #include <weir/durable.h>
@@ -70,6 +73,26 @@ say(struct event event)
 {
         event.process = node.process;
         history_say(node.history, event);
+}
+
+static inline int64_t
+nanoseconds(struct timespec time)
+{
+        return WEIR_SEC(time.tv_sec) + time.tv_nsec;
+}
+
+/* How far the wall clock is from that of the kernel, which no library changes; 0 if it lies between two looks at that. */
+static inline void
+say_clock(void)
+{
+        struct timespec before, wall, behind;
+
+        syscall(SYS_clock_gettime, CLOCK_REALTIME, &before);
+        clock_gettime(CLOCK_REALTIME, &wall);
+        syscall(SYS_clock_gettime, CLOCK_REALTIME, &behind);
+        int64_t shift = nanoseconds(wall) - nanoseconds(before);
+        bool is_right = shift >= 0 && nanoseconds(wall) <= nanoseconds(behind);
+        say((struct event){.what = CLOCK_SEEN, .name = -1, .span = is_right ? 0 : shift});
 }
 
 /* This process stood still, or what it wanted from the engine took long. */
@@ -585,6 +608,7 @@ become_node(char **arguments, unsigned attempts)
         node.lease = strtoll(arguments[6], NULL, 10);
         node.base = strtoll(arguments[7], NULL, 10);
         node.pause = strcmp(arguments[8], "busy") == 0 ? WEIR_MSEC(1) : PAUSE;
+        say_clock();
         node.store = open_store(attempts);
         node.other = open_store(1000000);
         if (!node.store || !node.other)

@@ -204,6 +204,25 @@ set_clock(int place, int64_t shift)
         close(fd);
 }
 
+/* By a second at least, and world.clock_most at most, back or forth. */
+static inline int64_t
+some_shift(void)
+{
+        int64_t shift = WEIR_SEC(1) + chance_below(world.clock_most - WEIR_SEC(1));
+
+        return chance_below(2) ? shift : -shift;
+}
+
+/* Makes the clocks wrong, before there are nodes: one that has no file of a clock keeps the real one all its life.  The first and
+ * the last node compare due times with their clock, so that is the engine's. */
+static inline void
+set_clocks(void)
+{
+        for (int i = 0; i < NODES; i++)
+                set_clock(i, world.clock_most ? some_shift() : world.shift);
+        set_clock(NODES, world.shift);
+}
+
 /* -- what befalls them -- */
 
 static inline void
@@ -247,7 +266,7 @@ trouble_connections(int count, int64_t now)
                         trouble->next = now + WEIR_SEC(1) + chance_below(WEIR_SEC(6));
                 }
                 if (world.clock_most && chance_below(400) == 0)
-                        set_clock(i, chance_below(2 * world.clock_most) - world.clock_most);
+                        set_clock(i, some_shift());
         }
 }
 
@@ -416,6 +435,12 @@ judge_world(void)
                history.sets, history.cancels, history.runs, history.repeats, history.firings, history.kills, history.stops,
                history.disturbances, history.unknown, history.doubtful, history.short_lived, history.seen_gone);
         CU_ASSERT(history.sets > 0 && history.runs > 0 && history.kills > 0);
+        if (world.clock_most || world.shift) { /* a library that cannot be preloaded is ignored without a word */
+                unsigned right = world.shift ? 0 : 2; /* the first and the last node */
+
+                printf("the clocks of %u nodes were wrong, of %u\n    ", history.wrong_clocks, history.clocks);
+                CU_ASSERT(history.wrong_clocks > 0 && history.wrong_clocks + right == history.clocks);
+        }
         if (world.minutes) /* in a short run it depends on the load of the machine */
                 CU_ASSERT(history.doubtful <= history.sets / 5);
         history_free(&history);
