@@ -9,11 +9,13 @@
 #include <unistd.h>
 
 #include <weir/clock.h>
+#include <weir/debug.h>
 #include <weir/flow.h>
 #include <weir/runtime.h>
 #include <weir/series.h>
 #include <weir/ticker.h>
 #include <weir/timer.h>
+#include <weir/waitgroup.h>
 
 #include "durable/store.h"
 #include "test/support.h"
@@ -41,12 +43,17 @@ end_well(void *context)
         return NULL;
 }
 
+static atomic_bool is_holding;
+static _Atomic(struct weir__durable_op *) held; /* the engine takes its time with this one */
+
 static void
 submit(struct weir__durable_engine *engine, struct weir__durable_op *op)
 {
         pthread_t thread;
 
-        if (atomic_load(&failing) >> op->kind & 1) {
+        if (atomic_exchange(&is_holding, false)) {
+                atomic_store(&held, op);
+        } else if (atomic_load(&failing) >> op->kind & 1) {
                 atomic_fetch_add(&failed, 1);
                 weir_task_start(weir_empty_new(end_badly, op));
         } else if (op->kind == WEIR__DURABLE_END && atomic_load(&is_quick)) { /* it is over when this function returns */
@@ -293,6 +300,49 @@ an_end_may_be_over_before_its_submit_has_returned(void)
         end(store);
 }
 
+/* -- a dump -- */
+
+static void
+expect_in_dump(weir_durable *store, weir_task *task, const char *expected)
+{
+        static char text[65536];
+        weir_series *series = weir_series_ref(weir_series_new(NULL, NULL));
+        weir_waitgroup *group = weir_waitgroup_new();
+        FILE *file = tmpfile();
+
+        atomic_store(&is_holding, true);
+        weir_series_push(series, task);
+        weir_series_start_waited(series, group);
+        WEIR_TEST_EVENTUALLY(atomic_load(&held) != NULL);
+        CU_ASSERT(weir_debug_dump(fileno(file)) == 0);
+        rewind(file);
+        text[fread(text, 1, sizeof text - 1, file)] = '\0';
+        fclose(file);
+        CU_ASSERT_PTR_NOT_NULL(strstr(text, expected));
+        weir__durable_memory.submit(store->engine, atomic_exchange(&held, NULL));
+        weir_waitgroup_wait(group, WEIR_FOREVER);
+        weir_waitgroup_free(group);
+        CU_ASSERT(weir_series_status(series) == 0);
+        weir_series_unref(series);
+}
+
+static void
+a_dump_names_the_operation_and_its_timer(void)
+{
+        weir_durable *store = begin();
+
+        expect_in_dump(store, weir_durable_set_after_new(store, "session/1", WEIR_SEC(1), "t", NULL, 0, NULL, NULL),
+                       "promise pending: durable: set session/1\n");
+        expect_in_dump(store,
+                       weir_durable_schedule_new(store, "nightly", "@daily", "UTC", WEIR_DURABLE_ALL, "t", NULL, 0, NULL, NULL),
+                       "promise pending: durable: set nightly\n");
+        expect_in_dump(store, weir_durable_cancel_new(store, "nightly", NULL, NULL),
+                       "promise pending: durable: cancel nightly\n");
+        expect_in_dump(store, weir_durable_list_new(store, "session/", NULL, 10, NULL, NULL),
+                       "promise pending: durable: list session/\n");
+        end(store);
+}
+
 /* -- without memory -- */
 
 static atomic_int modules_refused;
@@ -385,6 +435,7 @@ main(void)
                 WEIR_TEST(a_close_does_not_wait_longer_than_it_says),
                 WEIR_TEST(a_timeout_of_the_engine_has_its_words),
                 WEIR_TEST(an_end_may_be_over_before_its_submit_has_returned),
+                WEIR_TEST(a_dump_names_the_operation_and_its_timer),
                 WEIR_TEST(a_delivery_without_memory_is_tried_later),
                 WEIR_TEST(a_handler_beside_one_without_memory_has_an_alarm),
         };
