@@ -23,6 +23,10 @@
 #define PER_SECOND    "a second"
 #define CPU           "CPU us each"
 #define PER_SECOND_OF "a second of CPU"
+#define SINGLE        "writes, a commit each"
+#define TOGETHER      "writes, 1000 together"
+#define SHARE         "ratio to a commit each, time"
+#define TIMES         20.0 /* as many writes together as with a commit each: the goal */
 
 static char path[200];
 
@@ -184,6 +188,18 @@ measure_tasks(const void *argument, double values[BENCH_VALUES])
         return is_over && failures == 0;
 }
 
+/* Of writes of weir, in the same round. */
+static void
+compare_commits(const struct job *one, double per_second)
+{
+        static double single;
+
+        if (one->together == 1)
+                single = per_second;
+        else if (single > 0)
+                bench_sample("weir", TOGETHER, SHARE, single / per_second);
+}
+
 static void
 measure(const struct bench_size *size, const struct job *one)
 {
@@ -200,15 +216,20 @@ measure(const struct bench_size *size, const struct job *one)
         bench_sample(one->peer, one->name, CPU, values[1]);
         if (one->reads)
                 bench_sample(one->peer, one->name, PER_SECOND_OF, values[2]);
+        else if (!is_plain)
+                compare_commits(one, values[0]);
 }
 
 int
 main(int argc, char *argv[])
 {
         static const struct job jobs[] = {
-                {"writes, a commit each", "sqlite3", 1000, 1, false},      {"writes, a commit each", "weir", 1000, 1, false},
-                {"writes, 1000 together", "sqlite3", 100000, 1000, false}, {"writes, 1000 together", "weir", 100000, 1000, false},
-                {"reads, one at a time", "sqlite3", 100000, 1, true},      {"reads, one at a time", "weir", 20000, 1, true},
+                {SINGLE, "sqlite3", 1000, 1, false},
+                {SINGLE, "weir", 1000, 1, false},
+                {TOGETHER, "sqlite3", 100000, 1000, false},
+                {TOGETHER, "weir", 100000, 1000, false},
+                {"reads, one at a time", "sqlite3", 100000, 1, true},
+                {"reads, one at a time", "weir", 20000, 1, true},
                 {"reads, 64 at a time", "weir", 200000, 64, true},
         };
         struct bench_size size = bench_size_of(argc, argv);
@@ -217,6 +238,7 @@ main(int argc, char *argv[])
         for (int round = size.quick ? ROUNDS - 1 : 0; round < ROUNDS; round++)
                 for (size_t i = 0; i < sizeof jobs / sizeof *jobs; i++)
                         measure(&size, &jobs[i]);
+        bench_goal("weir", TOGETHER, SHARE, 1 / TIMES);
         bench_sample("machine", "sqlite", "CPU used by others, percent of one", bench_others());
         bench_print("sqlite");
         return bench_interrupted();
