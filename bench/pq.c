@@ -4,6 +4,7 @@
  * the same with eight connections.  Both talk to the same server by a socket of the system, without pipelining unless the case
  * says so. */
 #include <glob.h>
+#include <inttypes.h>
 #include <libpq-fe.h>
 #include <pwd.h>
 #include <signal.h>
@@ -42,6 +43,7 @@ struct shape {
 };
 
 static const struct shape shapes[] = {
+        {"a row by its key in the text", "simple", false, 1},
         {"a row by its key", "extended", false, 1},
         {"a row by its key, prepared", "prepared", true, 1},
         {"a row by its key, prepared, 16 in a pipeline", "prepared", true, 16},
@@ -74,8 +76,15 @@ next_query(void *context)
 
         if (atomic_fetch_add(&started, 1) >= count)
                 return NULL;
-        weir_task *query = weir_pq_query_new(pool, "SELECT abalance FROM pgbench_accounts WHERE aid = $1", check, loop);
-        weir_pq_add_int(query, 1 + (int64_t)bench_random_below(&loop->random, 100000));
+        int64_t key = 1 + (int64_t)bench_random_below(&loop->random, 100000);
+        char sql[80] = "SELECT abalance FROM pgbench_accounts WHERE aid = $1";
+        bool has_parameter = strcmp(shape_now->protocol, "simple") != 0;
+
+        if (!has_parameter)
+                snprintf(sql, sizeof sql, "SELECT abalance FROM pgbench_accounts WHERE aid = %" PRId64, key);
+        weir_task *query = weir_pq_query_new(pool, sql, check, loop);
+        if (has_parameter)
+                weir_pq_add_int(query, key);
         if (shape_now->is_prepared)
                 weir_pq_set_prepared(query);
         return query;

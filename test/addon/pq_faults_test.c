@@ -54,7 +54,8 @@ ask_at_once(weir_pq *pool, unsigned count)
         WEIR_TEST_EVENTUALLY(server_stats(pool).connecting == 0);
 }
 
-/* The pause behind attempts to have more connections does not hold up the only one.  It would last as long as the clock is held. */
+/* The pause behind attempts to have more connections does not hold up the only one.  It would last as long as the clock is
+ * held. */
 static void
 the_last_connection_is_made_anew_at_once(void)
 {
