@@ -30,14 +30,7 @@ lasts(const struct weir_test_trace *trace, const char *stage, const char *what, 
         char name[128];
 
         snprintf(name, sizeof name, "%s %s127.0.0.1:%d", stage, what, port);
-        const struct weir_test_event *from = weir_test_trace_find(trace, 'b', name, nth),
-                                     *until = weir_test_trace_find(trace, 'e', name, nth);
-        if (!from || !until)
-                return -1;
-        CU_ASSERT_STRING_EQUAL(from->category, "stage");
-        CU_ASSERT(from->id > 0 && from->id == until->id);
-        CU_ASSERT_EQUAL(from->series, until->series);
-        return until->at - from->at;
+        return weir_test_stage_lasts(trace, name, nth);
 }
 
 static void

@@ -290,6 +290,20 @@ static inline size_t weir_test_trace_count(const struct weir_test_trace *trace, 
         return count;
 }
 
+/* How long the nth stage of that name took; -1: it is not there. */
+static inline weir_nsec weir_test_stage_lasts(const struct weir_test_trace *trace, const char *name, size_t nth)
+{
+        const struct weir_test_event *from = weir_test_trace_find(trace, 'b', name, nth),
+                                     *until = weir_test_trace_find(trace, 'e', name, nth);
+
+        if (!from || !until)
+                return -1;
+        CU_ASSERT_STRING_EQUAL(from->category, "stage");
+        CU_ASSERT(from->id > 0 && from->id == until->id);
+        CU_ASSERT_EQUAL(from->series, until->series);
+        return until->at - from->at;
+}
+
 /* Whether a trace of that work has a stage in which something waits, named with both texts. */
 static inline bool weir_test_waits_in_trace(void work(void *), void *context, const char *first, const char *second)
 {

@@ -121,8 +121,8 @@ bool weir__promise_walk_on(struct weir__promise_walk *walk, struct weir__promise
 /* Ends a walk that may not be over. */
 void weir__promise_walk_end(struct weir__promise_walk *walk);
 
-/* The label, and what the kind says of it, in at most that many bytes of the label. */
-void weir__promise_write(const struct weir__promise *self, size_t label_most, char *text, size_t room);
+/* The label, and what the kind says of it.  The label is cut so that all has at most `most` bytes, where it is long enough. */
+void weir__promise_write(const struct weir__promise *self, size_t most, char *text, size_t room);
 
 /* -- traces: the stage in which it waits -- */
 

@@ -7,13 +7,17 @@
 #include "factory/channel/promise.h"
 
 #include <errno.h>
+#include <stdint.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "factory/sync/waitable.h"
 #include "kernel/base/phase.h"
 #include "kernel/data/visible.h"
 
 #define PARTS WEIR__PROMISE_PARTS
+
+#define LABEL_LEAST 12 /* bytes of a label that is cut */
 
 struct weir__promise_part weir__promise_parts[PARTS] = {[0 ... PARTS - 1] = {.lock = WEIR__LOCK_INITIALIZER(WEIR__RANK_LEAF)}};
 
@@ -82,20 +86,20 @@ WEIR__STEPS_OF(WEIR__MODULE_PROMISES, [WEIR__STEP_SHUTDOWN] = end_all, [WEIR__ST
 
 /* A label that is cut ends with three dots. */
 void
-weir__promise_write(const struct weir__promise *self, size_t label_most, char *text, size_t room)
+weir__promise_write(const struct weir__promise *self, size_t most, char *text, size_t room)
 {
+        char its[160];
         size_t size = self->label_size;
-        bool is_cut = size > label_most;
-        char *out = text, *end = text + room;
 
+        weir__task_ops(&self->task)->describe(&self->task, its, sizeof its);
+        size_t others = strlen(its) + strlen("\"\" ");
+        bool is_cut = size > 0 && size + others > most;
         if (is_cut)
-                size = weir__utf8_cut(self->label, size, label_most);
+                size = weir__utf8_cut(self->label, size, most > others + LABEL_LEAST + 3 ? most - others - 3 : LABEL_LEAST);
         if (size > 0)
-                out += snprintf(out, room, "\"%.*s%s\" ", (int)size, self->label, is_cut ? "..." : "");
-        *out = '\0';
-        weir__task_ops(&self->task)->describe(&self->task, out, (size_t)(end - out));
-        if (!*out && out > text)
-                out[-1] = '\0';
+                snprintf(text, room, "\"%.*s%s\"%s%s", (int)size, self->label, is_cut ? "..." : "", *its ? " " : "", its);
+        else
+                snprintf(text, room, "%s", its);
 }
 
 static void
@@ -105,7 +109,7 @@ write_view(const struct weir__promise *self, struct weir__promise_view *view)
 
         view->promise = self;
         view->is_lone = word == WEIR__PENDING && !self->task.series;
-        weir__promise_write(self, WEIR_PROMISE_LABEL_MAX, view->text, sizeof view->text);
+        weir__promise_write(self, SIZE_MAX, view->text, sizeof view->text);
 }
 
 static void

@@ -9,8 +9,7 @@
 #include "factory/task/series.h"
 #include "kernel/memory/memory.h"
 #include "kernel/observe/trace.h"
-
-#define LABEL_MOST 24 /* bytes: a name in a trace is short, and what the kind says has room behind it */
+#include "kernel/observe/trace_ring.h"
 
 struct weir__promise_trace {
         struct weir__trace_stage stage;
@@ -34,7 +33,7 @@ weir__promise_trace_name(struct weir__promise *self)
 {
         struct weir__promise_trace *traced = self->traced;
 
-        weir__promise_write(self, LABEL_MOST, traced->text, sizeof traced->text);
+        weir__promise_write(self, WEIR__TRACE_NAME, traced->text, sizeof traced->text);
         if (!*traced->text)
                 snprintf(traced->text, sizeof traced->text, "a promise");
 }
@@ -46,7 +45,6 @@ weir__promise_trace_end(struct weir__promise *self)
         struct weir_series *series = self->task.series;
 
         self->traced = NULL;
-        weir__trace_next_stage(&traced->stage, "waiting", traced->text,
-                               series ? weir__series_trace_flow(series) : NULL);
+        weir__trace_next_stage(&traced->stage, "waiting", traced->text, series ? weir__series_trace_flow(series) : NULL);
         weir__free(traced, sizeof *traced);
 }
