@@ -17,7 +17,8 @@ static int inner[2]; /* the sockets of the streams: from, to */
 static _Atomic int error_of[CALLS]; /* of the next calls; 0: none */
 static _Atomic int left_of[CALLS];  /* how many calls fail */
 static _Atomic unsigned calls_of[CALLS];
-static _Atomic bool is_large_memory_short;         /* malloc of more than a read that copies */
+static _Atomic bool is_memory_short;               /* for what is in the pipe at that cancel */
+static _Atomic size_t refused_size;                /* of the next malloc of just as much; 0: none */
 static _Atomic(weir_series *) cancelled_in_splice; /* when bytes were taken in */
 
 ssize_t __real_splice(int in, off64_t *in_at, int out, off64_t *out_at, size_t size, unsigned flags);
@@ -51,8 +52,10 @@ __wrap_splice(int in, off64_t *in_at, int out, off64_t *out_at, size_t size, uns
                 return -1;
         ssize_t count = __real_splice(in, in_at, out, out_at, size, flags);
         weir_series *series = takes_in && count > 0 ? atomic_exchange(&cancelled_in_splice, NULL) : NULL;
-        if (series)
-                weir_series_cancel(series);
+        if (!series)
+                return count;
+        refused_size = is_memory_short ? (size_t)count : 0;
+        weir_series_cancel(series);
         return count;
 }
 
@@ -71,7 +74,9 @@ __wrap_weir__alloc(size_t size)
 void *
 __wrap_malloc(size_t size)
 {
-        return is_large_memory_short && size > 65 * 1024 ? NULL : __real_malloc(size);
+        size_t refused = size;
+
+        return size && atomic_compare_exchange_strong(&refused_size, &refused, 0) ? NULL : __real_malloc(size);
 }
 
 static void
@@ -132,7 +137,7 @@ static void
 end(void)
 {
         memset(error_of, 0, sizeof error_of);
-        is_large_memory_short = false;
+        is_memory_short = false;
         weir_stream_unref(from);
         weir_stream_unref(to);
         weir_series_unref(series);
@@ -383,8 +388,9 @@ without_memory_to_give_back_the_stream_is_broken(void)
         int status = 1;
 
         begin();
-        is_large_memory_short = true;
+        is_memory_short = true;
         cancel_in_the_pipe();
+        CU_ASSERT_EQUAL(refused_size, 0);
         weir_task_start(weir_stream_read_new(from, 1, sizeof last, see, &status));
         weir_test_pass(0);
         CU_ASSERT_EQUAL(status, -ECONNABORTED);

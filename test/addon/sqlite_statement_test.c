@@ -24,7 +24,7 @@ static void
 a_trace_names_the_statement(void)
 {
         begin();
-        CU_ASSERT_TRUE(weir_test_waits_in_trace(insert, NULL, "\"INSERT INTO t VALUES (1,...\"", " busy, "));
+        CU_ASSERT_TRUE(weir_test_waits_in_trace(insert, NULL, "\"INSERT INTO t VALUES", " wait"));
         sqlite_end(db);
 }
 
