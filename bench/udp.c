@@ -9,6 +9,7 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <netinet/in.h>
+#include <netinet/udp.h>
 #include <poll.h>
 #include <sched.h>
 #include <signal.h>
@@ -24,6 +25,10 @@
 
 #include "bench.h"
 #include "cases.h"
+
+#ifndef UDP_SEGMENT
+#define UDP_SEGMENT 103
+#endif
 
 #define ROUNDS   5
 #define ONCE     32
@@ -196,8 +201,31 @@ begin_server(const struct peer *peer, int *port)
 struct scenario {
         const char *name;
         size_t in_flight, size;
-        unsigned senders; /* addresses from which the client sends, so that the server has so many peers */
+        unsigned senders;  /* addresses from which the client sends, so that the server has so many peers */
+        unsigned segments; /* datagrams of a message that the client sends */
 };
+
+/* Makes messages of that many segments from the datagrams.  Returns how many messages. */
+static unsigned
+join(struct batch *batch, unsigned count, const struct scenario *scenario)
+{
+        uint16_t size = (uint16_t)scenario->size;
+
+        for (unsigned i = 0; scenario->segments > 1 && i < count / scenario->segments; i++) {
+                struct msghdr *header = &batch->messages[i].msg_hdr;
+
+                header->msg_iov = &batch->parts[i * scenario->segments];
+                header->msg_iovlen = scenario->segments;
+                header->msg_control = batch->controls[i].bytes;
+                header->msg_controllen = CMSG_SPACE(sizeof size);
+                struct cmsghdr *part = CMSG_FIRSTHDR(header);
+                part->cmsg_level = SOL_UDP;
+                part->cmsg_type = UDP_SEGMENT;
+                part->cmsg_len = CMSG_LEN(sizeof size);
+                memcpy(CMSG_DATA(part), &size, sizeof size);
+        }
+        return count / scenario->segments;
+}
 
 /* The datagram comes from an address of the loopback network that the number chooses. */
 static void
@@ -226,9 +254,10 @@ run_client(int fd, const struct scenario *scenario, const struct sockaddr_in *se
         while (back < count) {
                 struct pollfd wait = {.fd = fd, .events = POLLIN};
 
-                while (out < scenario->in_flight) {
+                while (out + scenario->segments <= scenario->in_flight) {
                         unsigned most = scenario->in_flight - out < ONCE ? (unsigned)(scenario->in_flight - out) : ONCE;
 
+                        most -= most % scenario->segments;
                         prepare(&batch, true);
                         for (unsigned i = 0; i < most; i++) {
                                 batch.parts[i].iov_len = scenario->size;
@@ -236,10 +265,10 @@ run_client(int fd, const struct scenario *scenario, const struct sockaddr_in *se
                                 if (scenario->senders > 1)
                                         set_sender(&batch, i, sender++ % scenario->senders);
                         }
-                        int sent = sendmmsg(fd, batch.messages, most, 0);
+                        int sent = sendmmsg(fd, batch.messages, join(&batch, most, scenario), 0);
                         if (sent <= 0)
                                 return false;
-                        out += (size_t)sent;
+                        out += (size_t)sent * scenario->segments;
                 }
                 if (poll(&wait, 1, 100) == 0)
                         out = 0;
@@ -282,10 +311,11 @@ int
 main(int argc, char *argv[])
 {
         static const struct scenario scenarios[] = {
-                {"echo of 32 bytes, 64 in flight, of 64 clients", 64, 32, 64},
-                {"echo of 32 bytes, 64 in flight, of one client", 64, 32, 1},
-                {"echo of 32 bytes, 1 in flight", 1, 32, 1},
-                {"echo of 1,200 bytes, 64 in flight, of 64 clients", 64, 1200, 64},
+                {"echo of 32 bytes, 64 in flight, of 64 clients", 64, 32, 64, 1},
+                {"echo of 32 bytes, 64 in flight, of one client", 64, 32, 1, 1},
+                {"echo of 32 bytes, 1 in flight", 1, 32, 1, 1},
+                {"echo of 1,200 bytes, 64 in flight, of 64 clients", 64, 1200, 64, 1},
+                {"echo of 1,200 bytes, 64 in flight, of one client in segments", 64, 1200, 1, 16},
         };
         struct bench_size size = bench_size_of(argc, argv);
 

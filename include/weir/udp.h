@@ -293,7 +293,8 @@ struct weir_udp_ask_config {
  *
  * Several asks may be in flight on a socket.  Each takes its own reply.  A reply that comes late or
  * twice is dropped for 30 seconds after its ask has ended; the last 256 asks are remembered.  Other
- * datagrams go to receivers.  If none waits, 64 of them are kept, and the rest is dropped.
+ * datagrams go to receivers.  If none waits, 64 of them are kept and what came with the last one in
+ * the same read, at most 2 MiB.  The rest is dropped.
  *
  * Owner:   the caller, until the task is consumed.  The request and the config are copied.
  * Result:  NULL when out of memory; every consumer accepts NULL.  The task's start, run or push

@@ -18,6 +18,9 @@
 #ifndef UDP_SEGMENT
 #define UDP_SEGMENT 103
 #endif
+#ifndef UDP_GRO
+#define UDP_GRO 104
+#endif
 #ifndef IPV6_RECVERR
 #define IPV6_RECVERR 25
 #endif
@@ -141,6 +144,11 @@ weir__datagram_unmap(struct weir_udp_address *address)
 
 /* -- receiving -- */
 
+/* Room also for what other options of the socket report, such as SO_TIMESTAMPING, which comes first. */
+struct received_control {
+        _Alignas(struct cmsghdr) char bytes[256];
+};
+
 /* Owner of the poller only. */
 struct room {
         unsigned sockets; /* that have joined */
@@ -148,6 +156,7 @@ struct room {
         struct mmsghdr messages[WEIR__DATAGRAMS_ONCE];
         struct iovec parts[WEIR__DATAGRAMS_ONCE];
         struct sockaddr_storage names[WEIR__DATAGRAMS_ONCE];
+        struct received_control controls[WEIR__DATAGRAMS_ONCE]; /* of messages that may be joined */
 };
 
 static struct room *rooms[WEIR__POLLERS_MAX];
@@ -191,16 +200,56 @@ weir__datagram_room_leave(unsigned poller)
         rooms[poller] = NULL;
 }
 
-static struct weir__datagram *
-copy_of(const struct room *room, int index)
+bool
+weir__datagrams_join(int fd)
 {
-        const struct msghdr *header = &room->messages[index].msg_hdr;
-        size_t size = room->messages[index].msg_len;
-        struct weir__datagram *datagram = weir__datagram_new(NULL, header->msg_iov->iov_base, size);
+        const int on = 1;
+
+        return setsockopt(fd, SOL_UDP, UDP_GRO, &on, sizeof on) == 0;
+}
+
+static void
+prepare_room(struct room *room, const struct weir__datagrams_wanted *wanted, unsigned most)
+{
+        for (unsigned i = 0; i < most; i++) {
+                struct msghdr *header = &room->messages[i].msg_hdr;
+
+                room->parts[i] = (struct iovec){.iov_base = room->memory + (size_t)i * WEIR__DATAGRAM_MAX,
+                                                .iov_len = wanted->joins ? WEIR__DATAGRAM_MAX : wanted->max};
+                *header = (struct msghdr){.msg_name = &room->names[i],
+                                          .msg_namelen = sizeof room->names[i],
+                                          .msg_iov = &room->parts[i],
+                                          .msg_iovlen = 1};
+                if (wanted->joins) {
+                        header->msg_control = room->controls[i].bytes;
+                        header->msg_controllen = sizeof room->controls[i].bytes;
+                }
+        }
+}
+
+/* The bytes of each datagram of a message, but for the last one, which may be shorter; 0: the message is one datagram. */
+static size_t
+segment_of(const struct msghdr *header)
+{
+        int segment;
+
+        for (struct cmsghdr *each = CMSG_FIRSTHDR(header); each; each = CMSG_NXTHDR((struct msghdr *)header, each)) {
+                if (each->cmsg_level != SOL_UDP || each->cmsg_type != UDP_GRO)
+                        continue;
+                memcpy(&segment, CMSG_DATA(each), sizeof segment);
+                return segment > 0 ? (size_t)segment : 0;
+        }
+        return 0;
+}
+
+static struct weir__datagram *
+copy_of(const struct msghdr *header, const char *data, size_t size, size_t max)
+{
+        struct weir__datagram *datagram = weir__datagram_new(NULL, data, size < max ? size : max);
 
         if (!datagram)
                 return NULL;
-        datagram->is_truncated = header->msg_flags & MSG_TRUNC;
+        datagram->is_truncated = size > max || header->msg_flags & MSG_TRUNC;
         if (header->msg_namelen > sizeof(sa_family_t) && header->msg_namelen <= sizeof datagram->name.name) {
                 datagram->name.size = header->msg_namelen;
                 memset(datagram->name.name, 0, sizeof datagram->name.name);
@@ -210,34 +259,45 @@ copy_of(const struct room *room, int index)
         return datagram;
 }
 
+/* Returns how many datagrams were lost. */
+static unsigned
+split(const struct mmsghdr *message, size_t max, struct weir__datagrams *list)
+{
+        const struct msghdr *header = &message->msg_hdr;
+        const char *data = header->msg_iov->iov_base;
+        size_t rest = message->msg_len, segment = segment_of(header), size;
+        unsigned lost = 0;
+
+        do {
+                size = segment && segment < rest ? segment : rest;
+                struct weir__datagram *datagram = copy_of(header, data, size, max);
+                if (datagram)
+                        weir__datagrams_append(list, datagram);
+                else
+                        lost++;
+                data += size;
+                rest -= size;
+        } while (rest > 0);
+        return lost;
+}
+
 int
-weir__datagrams_receive(unsigned poller, int fd, size_t max, unsigned most, struct weir__datagrams *list, unsigned *lost)
+weir__datagrams_receive(unsigned poller, int fd, const struct weir__datagrams_wanted *wanted, struct weir__datagrams *list,
+                        unsigned *lost)
 {
         struct room *room = rooms[poller];
+        unsigned most = wanted->most < WEIR__DATAGRAMS_ONCE ? wanted->most : WEIR__DATAGRAMS_ONCE;
         int count;
 
-        most = most < WEIR__DATAGRAMS_ONCE ? most : WEIR__DATAGRAMS_ONCE;
-        for (unsigned i = 0; i < most; i++) {
-                room->parts[i] = (struct iovec){.iov_base = room->memory + (size_t)i * WEIR__DATAGRAM_MAX, .iov_len = max};
-                room->messages[i].msg_hdr = (struct msghdr){.msg_name = &room->names[i],
-                                                            .msg_namelen = sizeof room->names[i],
-                                                            .msg_iov = &room->parts[i],
-                                                            .msg_iovlen = 1};
-        }
+        prepare_room(room, wanted, most);
         do {
                 count = recvmmsg(fd, room->messages, most, MSG_DONTWAIT, NULL);
         } while (count < 0 && errno == EINTR);
         if (count < 0)
                 return -errno;
         *lost = 0;
-        for (int i = 0; i < count; i++) {
-                struct weir__datagram *datagram = copy_of(room, i);
-
-                if (datagram)
-                        weir__datagrams_append(list, datagram);
-                else
-                        ++*lost;
-        }
+        for (int i = 0; i < count; i++)
+                *lost += split(&room->messages[i], wanted->max, list);
         return count;
 }
 

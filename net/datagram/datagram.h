@@ -41,11 +41,23 @@ void weir__datagrams_free(struct weir__datagrams *list);
 int weir__datagram_room_join(unsigned poller);
 void weir__datagram_room_leave(unsigned poller);
 
-/* Receives at most `most` datagrams, of which it keeps `max` bytes each, and appends them to the list.  *lost counts those for
- * which there was no memory.
+/* From now on the system may join datagrams of one sender and one size into one message (UDP_GRO, Linux 5.0).  Returns whether
+ * it may. */
+bool weir__datagrams_join(int fd);
+
+/* What is wanted of a read. */
+struct weir__datagrams_wanted {
+        size_t max;    /* bytes of a datagram, the rest is cut */
+        unsigned most; /* messages */
+        bool joins;    /* weir__datagrams_join was true: a message has 1 to 64 datagrams, of 64 KiB together */
+};
+
+/* Receives at most WEIR__DATAGRAMS_ONCE messages, and appends their datagrams to the list.  *lost counts the datagrams for which
+ * there was no memory.
  *
- * Result:  how many came, with the lost ones; if none: -EAGAIN, or an error that the socket has. */
-int weir__datagrams_receive(unsigned poller, int fd, size_t max, unsigned most, struct weir__datagrams *list, unsigned *lost);
+ * Result:  how many messages came; if none: -EAGAIN, or an error that the socket has. */
+int weir__datagrams_receive(unsigned poller, int fd, const struct weir__datagrams_wanted *wanted, struct weir__datagrams *list,
+                            unsigned *lost);
 
 /* -- sending -- */
 

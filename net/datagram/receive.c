@@ -45,11 +45,11 @@ add_to_first(struct weir_udp *udp, struct weir__datagram *datagram)
 }
 
 void
-weir__receive_give(struct weir_udp *udp, struct weir__datagram *datagram)
+weir__receive_give(struct weir_udp *udp, struct weir__datagram *datagram, bool may_keep)
 {
         if (first_receiver(udp)) {
                 add_to_first(udp, datagram);
-        } else if (udp->kept.count < WEIR__KEPT_MOST) {
+        } else if (may_keep) {
                 weir__datagrams_append(&udp->kept, datagram);
         } else {
                 atomic_fetch_add_explicit(&udp->dropped, 1, memory_order_relaxed);

@@ -310,7 +310,9 @@ read_once(struct branch *branch)
         unsigned lost = 0, most = branch->most - branch->in_flight;
 
         most = most < WEIR__DATAGRAMS_ONCE ? most : WEIR__DATAGRAMS_ONCE;
-        int count = weir__datagrams_receive(weir__udp_poller(udp)->index, udp->source.fd, udp->max, most, &list, &lost);
+        /* Joined datagrams would be more requests than it has room for. */
+        const struct weir__datagrams_wanted wanted = {.max = udp->max, .most = most};
+        int count = weir__datagrams_receive(weir__udp_poller(udp)->index, udp->source.fd, &wanted, &list, &lost);
         if (count < (int)most && (count >= 0 || count == -EAGAIN)) /* one that comes from now on is an event */
                 udp->may_read = false;
         while ((datagram = weir__datagrams_pop(&list)))

@@ -40,6 +40,7 @@ struct weir_udp {
         ino_t inode;
 
         size_t max; /* bytes of a datagram; constant once a task has started */
+        bool joins; /* the system may join datagrams (weir__datagrams_join); constant */
 
         struct weir__lock lock; /* rank LEAF */
 

@@ -6,10 +6,8 @@
 
 /* -- receive.c: tasks that receive datagrams, and the datagrams that nobody has received yet -- */
 
-#define WEIR__KEPT_MOST 64 /* datagrams */
-
-/* Takes the datagram: the first receiver gets it, or it is kept, or dropped if many are kept already. */
-void weir__receive_give(struct weir_udp *udp, struct weir__datagram *datagram);
+/* Takes the datagram: the first receiver gets it, or it is kept, or dropped if it must not be. */
+void weir__receive_give(struct weir_udp *udp, struct weir__datagram *datagram, bool may_keep);
 
 /* A read is over: the first receiver ends, if it has got something. */
 void weir__receive_settle(struct weir_udp *udp);

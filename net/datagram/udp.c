@@ -13,7 +13,8 @@
 #include "kernel/observe/log.h"
 #include "net/datagram/tasks.h"
 
-#define READS_AT_ONCE 2 /* until other work has its turn */
+#define READS_AT_ONCE 2  /* until other work has its turn */
+#define KEPT_MOST     64 /* datagrams, and the rest of the read that has brought the last of them */
 
 /* -- the owner of the poller -- */
 
@@ -33,23 +34,25 @@ failed(struct weir_udp *udp, int error)
                 udp->error = (int16_t)error;
 }
 
+/* A read is kept whole, so that no datagram is dropped because the system has joined it with others. */
 static void
 give_all(struct weir_udp *udp, struct weir__datagrams *list)
 {
+        bool may_keep = udp->kept.count < KEPT_MOST;
         struct weir__datagram *datagram;
 
         while ((datagram = weir__datagrams_pop(list)))
                 if (!weir__ask_take(udp, datagram))
-                        weir__receive_give(udp, datagram);
+                        weir__receive_give(udp, datagram, may_keep);
 }
 
 static void
 read_once(struct weir_udp *udp)
 {
+        const struct weir__datagrams_wanted wanted = {.max = udp->max, .most = WEIR__DATAGRAMS_ONCE, .joins = udp->joins};
         struct weir__datagrams list = {0};
         unsigned lost = 0;
-        int count = weir__datagrams_receive(weir__udp_poller(udp)->index, udp->source.fd, udp->max, WEIR__DATAGRAMS_ONCE, &list,
-                                            &lost);
+        int count = weir__datagrams_receive(weir__udp_poller(udp)->index, udp->source.fd, &wanted, &list, &lost);
 
         if (count < WEIR__DATAGRAMS_ONCE && (count >= 0 || count == -EAGAIN)) /* one that comes from now on is an event */
                 udp->may_read = false;
@@ -100,7 +103,10 @@ open_at(const char *text, bool should_connect, const char *call)
                 errno = -fault;
                 return NULL;
         }
-        return weir__udp_new(&udp_ops, NULL, &address, should_connect, false);
+        struct weir_udp *udp = weir__udp_new(&udp_ops, NULL, &address, should_connect, false);
+        if (udp && weir__udp_family(udp) != AF_UNIX)
+                udp->joins = weir__datagrams_join(udp->source.fd);
+        return udp;
 }
 
 weir_udp *
