@@ -1,5 +1,6 @@
-/* fiber.pml: a fiber: its stretches, what it awaits, early ends, limits, its end (docs/decisions/540-fibers.md;
- * factory/fiber/fiber.c, factory/fiber/await.c, factory/fiber/limit.c; factory/task/series_end_early.c).
+/* fiber.pml: a fiber: its stretches, what it awaits, early ends, limits, its end (docs/decisions/540-fibers.md,
+ * docs/decisions/543-limits-and-shields.md; factory/fiber/fiber.c, factory/fiber/await.c, factory/fiber/limit.c;
+ * factory/task/series_end_early.c).
  *
  *   Worker    two of them: run the callbacks of what the fiber awaits, and in them its stretches; start what it wants next; run
  *             the walk that hands down a cause; end the fiber

@@ -1,4 +1,5 @@
-/* group.pml: a group of a fiber: its children, its early end, its join (docs/decisions/540-fibers.md; factory/fiber/group.c).
+/* group.pml: a group of a fiber: its children, its early end, its join (docs/decisions/544-groups-of-fibers.md;
+ * factory/fiber/group.c).
  *
  *   Fiber     opens the group, starts two children, one after the other, and closes it: it goes on when no child is left and no
  *             walk is on its way, and frees it

@@ -1,5 +1,5 @@
-/* hosted.pml: a fiber that begins in the callback of its host, before it has a series (docs/decisions/540-fibers.md;
- * factory/fiber/fiber.c, factory/task/series.c).
+/* hosted.pml: a fiber that begins in the callback of its host, before it has a series
+ * (docs/decisions/545-a-fiber-begins-in-the-callback-of-its-host.md; factory/fiber/fiber.c, factory/task/series.c).
  *
  *   Worker    two of them: one runs the callback of the host, in it the first stretch, and behind it the series of the host, which is
  *             made by then; both run what is delivered: the callback of what the fiber awaits, and the walk that hands a cause down

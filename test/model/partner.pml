@@ -1,5 +1,5 @@
-/* partner.pml: a thread that runs stretches for workers, in hop mode and for pinned fibers (docs/decisions/540-fibers.md;
- * factory/fiber/partner.c, factory/fiber/pin.c, factory/fiber/stretch.c).
+/* partner.pml: a thread that runs stretches for workers, in hop mode and for pinned fibers
+ * (docs/decisions/546-stretches-on-another-thread.md; factory/fiber/partner.c, factory/fiber/pin.c, factory/fiber/stretch.c).
  *
  *   Worker    two of them: the one that gets the fiber runs its stretch, itself or by the partner, and waits then.  What the fiber
  *             awaits may end at once, so the other one may run the next stretch

@@ -1,5 +1,5 @@
-/* shield.pml: a fiber that begins and ends shields between its awaits (docs/decisions/540-fibers.md; factory/fiber/limit.c;
- * factory/fiber/fiber.c; factory/task/series_end_early.c).
+/* shield.pml: a fiber that begins and ends shields between its awaits (docs/decisions/543-limits-and-shields.md;
+ * factory/fiber/limit.c; factory/fiber/fiber.c; factory/task/series_end_early.c).
  *
  *   Fiber    the function, and the worker between its stretches, which take turns as in fiber.pml
  *   Fulfil   claims what is pending, at any time
