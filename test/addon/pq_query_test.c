@@ -263,14 +263,16 @@ there_are_no_more_connections_than_allowed(void)
 {
         enum { COUNT = 50 };
         static struct weir_test_record records[COUNT];
+        static const char connections[] = "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'pq_query_test'";
 
         weir_test_begin_real(2);
+        WEIR_TEST_EVENTUALLY(atoi(server_ask(connections)) == 0); /* the server ends those of earlier tests when it comes to it */
         weir_pq *pool = server_pool(3, 0, false);
         memset(records, 0, sizeof records);
         for (unsigned i = 0; i < COUNT; i++)
                 weir_task_start(
                         weir_test_recorded(weir_pq_query_new(pool, "SELECT pg_sleep(0.002)", weir_test_done, &records[i])));
-        CU_ASSERT_EQUAL(server_ask("SELECT count(*) > 3 FROM pg_stat_activity WHERE application_name = 'pq_query_test'")[0], 'f');
+        CU_ASSERT(atoi(server_ask(connections)) <= 3);
         for (unsigned i = 0; i < COUNT; i++)
                 weir_test_wait_freed(&records[i]);
         WEIR_TEST_EVENTUALLY(server_stats(pool).connecting == 0 &&
