@@ -19,11 +19,11 @@
 #include "kernel/calendar/zone.h"
 #include "kernel/calendar/zone_rule.h"
 
-#define DIRECTORY  "/usr/share/zoneinfo"
-#define LOCAL_FILE "/etc/localtime"
-#define FILE_MAX   (256 * 1024) /* the largest of today's has less than 4 KiB */
-#define NAME_SIZE  255
-#define TYPES_MAX  256
+#define DIRECTORY     "/usr/share/zoneinfo"
+#define LOCAL_FILE    "/etc/localtime"
+#define FILE_MAX      (256 * 1024) /* the largest of today's has less than 4 KiB */
+#define ZONE_NAME_MAX 255          /* bytes */
+#define TYPES_MAX     256
 
 #define HEADER_SIZE 44
 #define TYPE_SIZE   6
@@ -235,7 +235,7 @@ is_name(const char *name)
         static const char allowed[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+-_/";
         size_t length = strspn(name, allowed);
 
-        return name[length] == '\0' && length > 0 && length <= NAME_SIZE && name[0] != '/';
+        return name[length] == '\0' && length > 0 && length <= ZONE_NAME_MAX && name[0] != '/';
 }
 
 static int

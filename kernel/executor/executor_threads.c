@@ -6,7 +6,7 @@
 
 #include "kernel/executor/executor_state.h"
 
-#define RETRY_AFTER WEIR_SEC(1)
+#define GROWTH_RETRY WEIR_SEC(1) /* after a thread could not be made */
 
 /* With growth held. */
 static int
@@ -30,7 +30,7 @@ grow(void)
         while (weir__executor_slots() < weir__executor.wanted && !failed)
                 failed = add_thread();
         if (failed)
-                weir__executor.retry_at = weir__clock_monotonic() + RETRY_AFTER;
+                weir__executor.retry_at = weir__clock_monotonic() + GROWTH_RETRY;
         return weir__executor_slots() > 0 ? 0 : failed;
 }
 

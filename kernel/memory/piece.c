@@ -12,7 +12,7 @@
 
 #include "kernel/memory/watched.h"
 
-#define KEPT 16 /* by a thread: a megabyte */
+#define PIECES_KEPT 16 /* by a thread: a megabyte */
 
 struct block {
         size_t room;
@@ -22,7 +22,7 @@ struct block {
 
 struct kept {
         unsigned count;
-        struct block *blocks[KEPT];
+        struct block *blocks[PIECES_KEPT];
 };
 
 static _Thread_local struct kept own;
@@ -94,7 +94,7 @@ static bool
 may_keep(void)
 {
         if (own.count)
-                return own.count < KEPT;
+                return own.count < PIECES_KEPT;
         pthread_once(&key_once, make_key);
         return has_own_key && pthread_setspecific(own_key, &own) == 0;
 }

@@ -39,16 +39,16 @@
 #include "kernel/base/lock.h"
 #include "kernel/base/panic.h"
 
-#define SLAB_SIZE   ((size_t)8192)
-#define ARENA_SIZE  ((size_t)2 << 20)
-#define HEAD_SLABS  2
-#define ARENA_SLABS (ARENA_SIZE / SLAB_SIZE - HEAD_SLABS)
-#define SMALL_SLABS (ARENA_SLABS / 4) /* of an arena with small pages */
-#define FEW_WASTED  16                /* slabs: an arena may waste as many whatever it uses */
-#define WAITING_FEW 2                 /* wasteful arenas, on the virtual clock */
-#define DECAY       WEIR_SEC(1)
-#define CHAIN       64 /* blocks: a chain that is put together from free ones ends with the slab that reaches it */
-#define SLICE       64 /* blocks that are given back under one hold of the lock */
+#define SLAB_SIZE      ((size_t)8192)
+#define ARENA_SIZE     ((size_t)2 << 20)
+#define HEAD_SLABS     2
+#define ARENA_SLABS    (ARENA_SIZE / SLAB_SIZE - HEAD_SLABS)
+#define SMALL_SLABS    (ARENA_SLABS / 4) /* of an arena with small pages */
+#define FEW_WASTED     16                /* slabs: an arena may waste as many whatever it uses */
+#define WAITING_FEW    2                 /* wasteful arenas, on the virtual clock */
+#define DECAY          WEIR_SEC(1)       /* so long an arena may be wasteful */
+#define BLOCKS_A_CHAIN 64                /* one that is put together from free blocks ends with the slab that reaches it */
+#define SLICE          64                /* blocks that are given back under one hold of the lock */
 
 struct slab {
         struct weir__link link;          /* among the partial slabs of its class, or the unused ones of its arena */
@@ -338,7 +338,7 @@ take_free(size_t size_class)
         struct weir__block *chain = NULL;
         size_t count = 0;
 
-        for (struct weir__link *link; count < CHAIN && (link = weir__list_pop(&all.partial[size_class]));) {
+        for (struct weir__link *link; count < BLOCKS_A_CHAIN && (link = weir__list_pop(&all.partial[size_class]));) {
                 struct slab *slab = weir__container_of(link, struct slab, link);
 
                 slab->last->next = chain;

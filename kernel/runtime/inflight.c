@@ -16,7 +16,7 @@
  * on its way.
  *
  * A peer that never reads would stop time for ever.  So one number is a fingerprint of all that is on its way.  When it has not
- * changed for PATIENCE, time goes on.  Time waits again only when the number has changed. */
+ * changed for STALL_LIMIT, time goes on.  Time waits again only when the number has changed. */
 #include "kernel/runtime/inflight.h"
 
 #include <linux/inet_diag.h>
@@ -30,7 +30,7 @@
 
 #include "kernel/base/clock.h"
 
-#define PATIENCE WEIR_SEC(1)
+#define STALL_LIMIT WEIR_SEC(1)
 
 static struct {
         int fd;               /* for questions to the system; -1: not opened */
@@ -269,7 +269,7 @@ weir__inflight_has_bytes(const struct weir__poller *poller, bool unread)
         if (now != inflight.fingerprint) {
                 inflight.fingerprint = now;
                 inflight.since = weir__clock_monotonic();
-        } else if (weir__clock_monotonic() - inflight.since >= PATIENCE) {
+        } else if (weir__clock_monotonic() - inflight.since >= STALL_LIMIT) {
                 inflight.given_up = now;
                 return false;
         }

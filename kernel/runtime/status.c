@@ -91,18 +91,18 @@ weir_strerror(int status)
 
 /* -- names -- */
 
-#define ERRNOS  160 /* the system's codes are below */
-#define NAME    24  /* bytes of a name, with its NUL */
-#define NUMBERS 4   /* names of unknown codes that are valid at a time, on a thread */
+#define ERRNOS    160 /* the system's codes are below */
+#define NAME_ROOM 24  /* bytes, with the NUL */
+#define NUMBERS   4   /* names of unknown codes that are valid at a time, on a thread */
 
-static char names[ERRNOS][NAME]; /* constant once made */
+static char names[ERRNOS][NAME_ROOM]; /* constant once made */
 
 static void
 make_names(void)
 {
         for (int code = 1; code < ERRNOS; code++)
                 if (strerrorname_np(code))
-                        snprintf(names[code], NAME, "-%s", strerrorname_np(code));
+                        snprintf(names[code], NAME_ROOM, "-%s", strerrorname_np(code));
 }
 
 static const char *
@@ -133,7 +133,7 @@ const char *
 weir_strstatus(int status)
 {
         static pthread_once_t once = PTHREAD_ONCE_INIT;
-        static _Thread_local char numbers[NUMBERS][NAME];
+        static _Thread_local char numbers[NUMBERS][NAME_ROOM];
         static _Thread_local unsigned next;
         const char *own = own_name(status);
 
@@ -143,7 +143,7 @@ weir_strstatus(int status)
         if (status < 0 && status > -ERRNOS && *names[-status])
                 return names[-status];
         char *number = numbers[next++ % NUMBERS];
-        snprintf(number, NAME, "%d", status);
+        snprintf(number, NAME_ROOM, "%d", status);
         return number;
 }
 

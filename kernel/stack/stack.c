@@ -4,7 +4,7 @@
  *
  * Threads: a cache belongs to one thread.  It is made when the thread first takes or gives, and emptied when the thread ends.
  *          A chain that is full waits behind the one in use, and goes back when the next one is full.  So a thread takes the
- *          lock of the arenas at most once in CHAIN stacks, and those stacks go that were used longest ago.
+ *          lock of the arenas at most once in STACKS_A_CHAIN stacks, and those stacks go that were used longest ago.
  * Locks:   a leaf for the list of caches, which only counts need.
  *
  * A slot gets its guard when its stack is first handed out.
@@ -29,7 +29,7 @@
 #include "kernel/stack/overflow.h"
 #include "kernel/stack/tools.h"
 
-#define CHAIN 32 /* stacks */
+#define STACKS_A_CHAIN 32
 
 const char *(*weir__stack_describe)(const struct weir__stack *stack);
 
@@ -41,7 +41,7 @@ struct chain {
 };
 
 struct cache {
-        struct chain used, full; /* `full` has CHAIN stacks or none */
+        struct chain used, full; /* `full` has STACKS_A_CHAIN stacks or none */
         _Atomic bool is_stale;   /* its stacks have another size than new ones; relaxed: stacks of any size serve */
         struct weir__link link;  /* among all caches; guarded by caches_lock */
 };
@@ -165,7 +165,7 @@ refill(struct cache *cache, int *failed)
         if (first) {
                 set_chain(&cache->full, NULL, 0);
         } else {
-                first = weir__arenas_take(CHAIN, false, failed);
+                first = weir__arenas_take(STACKS_A_CHAIN, false, failed);
                 for (struct weir__stack *stack = first; stack; stack = stack->next)
                         count++;
         }
@@ -264,7 +264,7 @@ give_full(struct cache *cache, struct weir__stack *stack)
 {
         struct weir__stack *first = cache->full.first;
 
-        set_chain(&cache->full, cache->used.first, CHAIN);
+        set_chain(&cache->full, cache->used.first, STACKS_A_CHAIN);
         stack->next = NULL;
         set_chain(&cache->used, stack, 1);
         weir__arenas_give(first, is_worth_keeping());
@@ -277,7 +277,7 @@ weir__stack_give(struct weir__stack *stack)
 
         if (__builtin_expect(!cache, 0)) {
                 give_uncached(stack);
-        } else if (__builtin_expect(count_of(&cache->used) == CHAIN, 0)) {
+        } else if (__builtin_expect(count_of(&cache->used) == STACKS_A_CHAIN, 0)) {
                 give_full(cache, stack);
         } else {
                 stack->next = cache->used.first;

@@ -18,17 +18,17 @@
 #include "kernel/observe/log.h"
 #include "kernel/tls/tls_internal.h"
 
-#define PREFIX "sha256/"
-#define DIGITS 44 /* of BASE64, the last one "=" */
+#define PIN_PREFIX "sha256/"
+#define PIN_DIGITS 44 /* of BASE64, the last one "=" */
 
 /* Reads the digits of a pin.  Returns false when they are no hash. */
 static bool
 read_digits(const char *text, unsigned char pin[WEIR__TLS_PIN])
 {
-        unsigned char bytes[DIGITS / 4 * 3];
+        unsigned char bytes[PIN_DIGITS / 4 * 3];
 
-        if (strnlen(text, DIGITS) < DIGITS || text[DIGITS - 1] != '=' || text[DIGITS - 2] == '=' ||
-            EVP_DecodeBlock(bytes, (const unsigned char *)text, DIGITS) != sizeof bytes)
+        if (strnlen(text, PIN_DIGITS) < PIN_DIGITS || text[PIN_DIGITS - 1] != '=' || text[PIN_DIGITS - 2] == '=' ||
+            EVP_DecodeBlock(bytes, (const unsigned char *)text, PIN_DIGITS) != sizeof bytes)
                 return false;
         memcpy(pin, bytes, WEIR__TLS_PIN);
         return true;
@@ -38,18 +38,18 @@ read_digits(const char *text, unsigned char pin[WEIR__TLS_PIN])
 static const char *
 read_pin(const char *text, unsigned char pin[WEIR__TLS_PIN])
 {
-        size_t prefix = strlen(PREFIX);
+        size_t prefix = strlen(PIN_PREFIX);
 
-        if (strncmp(text, PREFIX, prefix) != 0 || !read_digits(text + prefix, pin))
+        if (strncmp(text, PIN_PREFIX, prefix) != 0 || !read_digits(text + prefix, pin))
                 return NULL;
-        text += prefix + DIGITS;
+        text += prefix + PIN_DIGITS;
         return *text == ',' || !*text ? text : NULL;
 }
 
 int
 weir__tls_set_pins(struct weir__tls_context *context, const char *text)
 {
-        size_t most = strlen(text) / DIGITS + 1, count = 0;
+        size_t most = strlen(text) / PIN_DIGITS + 1, count = 0;
         const char *at = text;
 
         context->pins = malloc(most * sizeof *context->pins);

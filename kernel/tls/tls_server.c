@@ -17,8 +17,8 @@
 
 #include "kernel/tls/tls_internal.h"
 
-#define NAME_MAX_SIZE 256 /* of a host, with its NUL */
-#define TICKET_KEYS   80  /* bytes, as OpenSSL has them: a name and two keys */
+#define HOST_ROOM   256 /* bytes of a host, with its NUL */
+#define TICKET_KEYS 80  /* bytes, as OpenSSL has them: a name and two keys */
 
 /* -- choosing by name -- */
 
@@ -46,7 +46,7 @@ certificate_of(const struct weir__tls_context *context, const char *name)
 static const struct weir__tls_certificate *
 find(const struct weir__tls_context *context, const char *asked)
 {
-        char name[NAME_MAX_SIZE];
+        char name[HOST_ROOM];
 
         if ((size_t)snprintf(name, sizeof name, "%s", asked) >= sizeof name)
                 return NULL;

@@ -23,7 +23,7 @@
 #include "kernel/worker/user.h"
 #include "kernel/worker/worker.h"
 
-#define NAME_MOST     96 /* bytes of a name that are shown */
+#define NAME_SHOWN    96 /* bytes of a name */
 #define FUNCTION_ROOM 128
 
 weir_nsec weir__blocked_limit;
@@ -38,7 +38,7 @@ weir__blocked_write_title(const struct weir__worker *worker, const struct weir__
         const char *kind = callee && (callee->kind || !ops) ? callee->kind : ops && ops->kind ? ops->kind : "a task";
         int size = 0;
         const char *name = ops && ops->name ? ops->name(object, &size) : NULL;
-        size_t shown = name ? weir__utf8_cut(name, (size_t)size, NAME_MOST) : 0;
+        size_t shown = name ? weir__utf8_cut(name, (size_t)size, NAME_SHOWN) : 0;
 
         snprintf(out, room, "%s%s%s%s%.*s%s", callee ? callee->what : "the callback of", kind ? " " : "", kind ? kind : "",
                  name ? " \"" : "", (int)shown, name ? name : "",

@@ -16,8 +16,8 @@
 #include "kernel/loop/pollers.h"
 #include "kernel/worker/thread_set.h"
 
-#define SPARES_MOST 256
-#define IDLE_MOST   WEIR_SEC(10)
+#define DEFAULT_SPARES 256          /* workers */
+#define IDLE_MOST      WEIR_SEC(10) /* then an idle worker ends */
 
 static struct {
         struct weir__lock lock;
@@ -146,7 +146,7 @@ int
 weir__worker_pool_start(unsigned pollers, unsigned spare_workers, void *(*main)(void *worker))
 {
         pool.set.main = main;
-        weir__thread_set_open(&pool.set, pollers + (spare_workers ? spare_workers : SPARES_MOST));
+        weir__thread_set_open(&pool.set, pollers + (spare_workers ? spare_workers : DEFAULT_SPARES));
         for (unsigned i = 0; i < pollers; i++) {
                 struct weir__poller *poller = weir__pollers.at[i];
                 struct weir__worker *worker;
