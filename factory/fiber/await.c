@@ -12,8 +12,8 @@
 #include "kernel/memory/memory.h"
 #include "kernel/worker/user.h"
 
-#define PREFETCHED   16  /* fibers that have slept: so many stacks are fetched from memory at a time */
-#define STACK_IN_USE 256 /* bytes of a stack that a fiber in a sleep needs soon, about */
+#define STACKS_PREFETCHED 16  /* of fibers that have slept: so many are fetched from memory at a time */
+#define STACK_IN_USE      256 /* bytes of a stack that a fiber in a sleep needs soon, about */
 
 /* -- what it looks at before it waits -- */
 
@@ -184,7 +184,7 @@ prefetch_stacks(struct weir__fiber *fiber)
         const struct weir__poller *poller = weir__worker_self()->poller;
         struct weir__work *next = poller ? poller->ready.items.first : NULL;
 
-        for (unsigned i = 0; fiber && i < PREFETCHED; i++) {
+        for (unsigned i = 0; fiber && i < STACKS_PREFETCHED; i++) {
                 weir__prefetch(fiber->context.sp, STACK_IN_USE);
                 __builtin_prefetch(fiber->stack, 1);
                 fiber->is_prefetched = true;

@@ -408,7 +408,7 @@ take_some(struct weir__graph *graph, struct weir__node_list *backlog, uint32_t n
         return count;
 }
 
-#define PREFETCHED 4 /* successors of a node */
+#define SUCCESSORS_PREFETCHED 4 /* of a node */
 
 /* Prefetches what beginning and ending these nodes will touch, for all of them at once. */
 static void
@@ -429,7 +429,7 @@ prefetch_nodes(const struct weir__graph *graph, const uint32_t numbers[], unsign
         for (unsigned i = 0; i < count; i++) {
                 uint32_t edge = graph->first_out[numbers[i]], end = graph->first_out[numbers[i] + 1];
 
-                for (unsigned left = PREFETCHED; edge < end && left > 0; edge++, left--)
+                for (unsigned left = SUCCESSORS_PREFETCHED; edge < end && left > 0; edge++, left--)
                         __builtin_prefetch(&graph->waiting[graph->out[edge] & ~WEIR__EDGE_CONDITIONAL], 1);
         }
 }

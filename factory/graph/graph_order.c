@@ -138,8 +138,8 @@ find_cycle(const struct weir__graph *graph, const uint32_t *left, uint32_t *afte
         }
 }
 
-#define SAID_MOST 400 /* bytes of the names of nodes in a cycle: the message must fit */
-#define NAME_MOST 60
+#define SAID_MOST       400 /* bytes of the names of nodes in a cycle: the message must fit */
+#define NODE_NAME_SHOWN 60  /* bytes */
 
 /* Appends " -> " and the name of a node to a text of that size.  Returns the new size. */
 static size_t
@@ -149,19 +149,19 @@ say_node(char *text, size_t size, const struct weir__graph *graph, uint32_t numb
         char unlabelled[16];
 
         snprintf(unlabelled, sizeof unlabelled, "#%" PRIu32, number);
-        return size + (size_t)sprintf(text + size, "%s%.*s", size ? " -> " : "", NAME_MOST, label ? label : unlabelled);
+        return size + (size_t)sprintf(text + size, "%s%.*s", size ? " -> " : "", NODE_NAME_SHOWN, label ? label : unlabelled);
 }
 
 /* "a -> b -> a"; of a long one the first nodes. */
 static void
 say_cycle(const struct weir__graph *graph, const uint32_t *after, uint32_t first)
 {
-        char text[SAID_MOST + 3 * NAME_MOST];
+        char text[SAID_MOST + 3 * NODE_NAME_SHOWN];
         size_t size = say_node(text, 0, graph, first);
         uint32_t count = 1;
 
         for (uint32_t node = after[first]; node != first; node = after[node], count++)
-                if (size < SAID_MOST - NAME_MOST)
+                if (size < SAID_MOST - NODE_NAME_SHOWN)
                         size = say_node(text, size, graph, node);
                 else if (text[size - 1] != '.')
                         size += (size_t)sprintf(text + size, " -> ...");

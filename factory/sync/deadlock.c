@@ -19,14 +19,14 @@
 
 #include "kernel/data/visible.h"
 
-#define LONGEST    16   /* guards in a circle */
-#define SHARERS    8    /* of a guard that are followed */
-#define CHILDREN   64   /* of a task that are followed, batches of them */
-#define LOOKED_AT  2000 /* series, from one guard */
-#define DEEPEST    64   /* calls in each other: series within series, and guards */
-#define TOLD_MOST  8    /* circles from one holder */
-#define NAME_MOST  64   /* bytes of a name that are shown */
-#define TITLE_ROOM WEIR__TASK_TITLE
+#define CIRCLE_MOST       16   /* guards */
+#define SHARERS           8    /* of a guard that are followed */
+#define CHILDREN          64   /* of a task that are followed, batches of them */
+#define LOOKED_AT         2000 /* series, from one guard */
+#define NESTED_MOST       64   /* calls in each other: series within series, and guards */
+#define TOLD_MOST         8    /* circles from one holder */
+#define SERIES_NAME_SHOWN 64   /* bytes */
+#define TITLE_ROOM        WEIR__TASK_TITLE
 
 struct holder {
         struct weir_series *series; /* with a reference */
@@ -50,7 +50,7 @@ struct search {
         unsigned told; /* circles from this start */
         unsigned depth;
         unsigned count; /* of the steps that are known */
-        struct step steps[LONGEST];
+        struct step steps[CIRCLE_MOST];
 };
 
 /* -- what is seen -- */
@@ -182,7 +182,7 @@ static void
 follow_guard(struct search *search, struct weir_series *series, weir_guard *guard, uint32_t turn)
 {
         struct holder holders[SHARERS];
-        unsigned count = search->count < LONGEST ? holders_of(guard, holders) : 0;
+        unsigned count = search->count < CIRCLE_MOST ? holders_of(guard, holders) : 0;
 
         for (unsigned i = 0; i < count; i++) {
                 bool is_closed = holders[i].series == search->start;
@@ -255,7 +255,7 @@ follow(struct search *search, struct weir_series *series)
 {
         uint32_t turn = 0;
 
-        if (search->left == 0 || search->depth == DEEPEST || search->told == TOLD_MOST)
+        if (search->left == 0 || search->depth == NESTED_MOST || search->told == TOLD_MOST)
                 return;
         search->left--;
         search->depth++;
@@ -281,7 +281,8 @@ write_title(struct weir_series *series, char out[TITLE_ROOM])
         const struct weir__series_extra *extra = weir__series_extra_of(series);
         const struct weir__name *name = weir__series_extra_name(extra);
         if (name)
-                snprintf(out, TITLE_ROOM, "series \"%.*s\"", (int)weir__utf8_cut(name->text, name->size, NAME_MOST), name->text);
+                snprintf(out, TITLE_ROOM, "series \"%.*s\"", (int)weir__utf8_cut(name->text, name->size, SERIES_NAME_SHOWN),
+                         name->text);
         else if (weir__series_is_fed(series))
                 weir__task_write_title_of_live(series->owner, out);
         else

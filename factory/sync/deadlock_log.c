@@ -3,7 +3,7 @@
  *     of a guard:  not noted --a task begins to wait--> noted --the alarm comes--> not noted, and searched
  *
  * A circle closes when a task begins to wait.  Its guard is noted then, so a search that begins at that guard finds the circle.
- * A guard is searched once in PAUSE at most, however often tasks wait for it.
+ * A guard is searched once in SEARCH_INTERVAL at most, however often tasks wait for it.
  *
  * On the virtual clock nothing is noted: an alarm would make time go on.
  *
@@ -19,9 +19,9 @@
 #include "kernel/observe/log.h"
 #include "kernel/worker/deliver.h"
 
-#define PAUSE WEIR_SEC(1)
-#define BATCH 16   /* guards that are searched before other work runs */
-#define LOOKS 4000 /* series; so many were looked at before other work runs, and those of one more guard */
+#define SEARCH_INTERVAL WEIR_SEC(1)
+#define GUARDS_AT_ONCE  16   /* searched before other work runs */
+#define SERIES_AT_ONCE  4000 /* so many were looked at before other work runs, and those of one more guard */
 
 static struct {
         struct weir__lock lock;
@@ -68,7 +68,7 @@ arm(void)
         struct weir__poller *poller = weir__poller_at(0);
 
         noted.alarm.work.ops = &search_ops;
-        if (weir__alarm_set(poller, &noted.alarm, weir__clock_after(weir__clock_now(), PAUSE))) {
+        if (weir__alarm_set(poller, &noted.alarm, weir__clock_after(weir__clock_now(), SEARCH_INTERVAL))) {
                 weir__poller_wake(poller);
                 return;
         }
@@ -86,12 +86,12 @@ search_due(struct weir__work *work)
         if (weir__list_is_empty(&noted.due))
                 weir__list_concat(&noted.due, &noted.guards);
         weir__unlock(&noted.lock);
-        for (weir_guard *guard; count < BATCH && looks < LOOKS && (guard = take(&noted.due, false)); count++) {
+        for (weir_guard *guard; count < GUARDS_AT_ONCE && looks < SERIES_AT_ONCE && (guard = take(&noted.due, false)); count++) {
                 if (!weir__phase_is_stopping())
                         looks += weir__deadlock_find_new(guard, log_deadlock, NULL);
                 weir_guard_unref(guard);
         }
-        if (count == BATCH || looks >= LOOKS) {
+        if (count == GUARDS_AT_ONCE || looks >= SERIES_AT_ONCE) {
                 weir__deliver(weir__poller_at(0), work);
                 return;
         }

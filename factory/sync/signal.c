@@ -110,7 +110,7 @@ serve(struct signal_object *object)
 
 /* -- names -- */
 
-#define NAME_SIZE 16
+#define SIGNAL_NAME_ROOM 16 /* bytes, with the NUL */
 
 static const char *const names[] = {
         [SIGHUP] = "SIGHUP",   [SIGINT] = "SIGINT",   [SIGQUIT] = "SIGQUIT", [SIGUSR1] = "SIGUSR1",
@@ -119,11 +119,11 @@ static const char *const names[] = {
 };
 
 static const char *
-name_of(int signo, char room[NAME_SIZE])
+name_of(int signo, char room[SIGNAL_NAME_ROOM])
 {
         if ((size_t)signo < sizeof names / sizeof *names && names[signo])
                 return names[signo];
-        snprintf(room, NAME_SIZE, "%d", signo);
+        snprintf(room, SIGNAL_NAME_ROOM, "%d", signo);
         return room;
 }
 
@@ -133,7 +133,7 @@ name_of(int signo, char room[NAME_SIZE])
 static void
 dispatch(void)
 {
-        char room[NAME_SIZE];
+        char room[SIGNAL_NAME_ROOM];
 
         for (uint64_t left = atomic_exchange(&due, 0); left; left &= left - 1) {
                 const char *name = name_of(__builtin_ctzll(left) + 1, room);
@@ -237,7 +237,7 @@ is_refused(int signo)
 static struct weir__waitable *
 object_of(int signo)
 {
-        char room[NAME_SIZE];
+        char room[SIGNAL_NAME_ROOM];
         struct weir__waitable *made = weir__waitable_new_named(&signal_ops, name_of(signo, room), 0, 0, NULL);
         struct signal_object *object = (struct signal_object *)made;
 

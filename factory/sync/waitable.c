@@ -16,14 +16,14 @@
 #include "kernel/data/visible.h"
 #include "kernel/worker/worker.h"
 
-#define PARTS 16 /* of the registry */
+#define REGISTRY_PARTS 16
 
 #define TITLE_NAME 64 /* bytes of a name in a title */
 
 static struct part {
         _Alignas(64) struct weir__lock lock;
         struct weir__hidden_link ends; /* its `older` is the newest object; zero: there never was one.  Guarded by lock */
-} registry[PARTS] = {[0 ... PARTS - 1] = {.lock = WEIR__LOCK_INITIALIZER(WEIR__RANK_LEAF)}};
+} registry[REGISTRY_PARTS] = {[0 ... REGISTRY_PARTS - 1] = {.lock = WEIR__LOCK_INITIALIZER(WEIR__RANK_LEAF)}};
 
 static atomic_uint cursors; /* of all objects */
 
@@ -62,7 +62,7 @@ enlist(struct weir__waitable *object)
         static _Thread_local unsigned next_part;
 
         /* On the virtual clock one list serves, so that a shutdown ends all in the same order each time. */
-        object->part = weir__clock_is_virtual() ? 0 : next_part++ % PARTS;
+        object->part = weir__clock_is_virtual() ? 0 : next_part++ % REGISTRY_PARTS;
         struct part *part = &registry[object->part];
         struct weir__hidden_link *ends = &part->ends;
         weir__lock(&part->lock);
@@ -106,7 +106,7 @@ weir__waitable_next(struct weir__waitable *object)
 {
         struct weir__waitable *before = object, *next = NULL;
 
-        for (unsigned at = object ? object->part : 0; at < PARTS && !next; at++, object = NULL) {
+        for (unsigned at = object ? object->part : 0; at < REGISTRY_PARTS && !next; at++, object = NULL) {
                 weir__lock(&registry[at].lock);
                 next = first_referenced(&registry[at], next_older(&registry[at], object ? &object->link : &registry[at].ends));
                 weir__unlock(&registry[at].lock);
@@ -120,14 +120,14 @@ weir__waitable_next(struct weir__waitable *object)
 static void
 before_fork(void)
 {
-        for (unsigned i = 0; i < PARTS; i++)
+        for (unsigned i = 0; i < REGISTRY_PARTS; i++)
                 weir__lock_hold(&registry[i].lock);
 }
 
 static void
 after_fork(void)
 {
-        for (unsigned i = 0; i < PARTS; i++)
+        for (unsigned i = 0; i < REGISTRY_PARTS; i++)
                 weir__unlock(&registry[i].lock);
 }
 
@@ -136,7 +136,7 @@ after_fork(void)
 static void
 become_child(void)
 {
-        for (unsigned i = 0; i < PARTS && !weir__phase_is_forked(); i++)
+        for (unsigned i = 0; i < REGISTRY_PARTS && !weir__phase_is_forked(); i++)
                 for (struct weir__waitable *object = next_older(&registry[i], &registry[i].ends); object;
                      object = next_older(&registry[i], &object->link)) {
                         weir__lock_init(&object->lock, WEIR__RANK_WAITABLE);

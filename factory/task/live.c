@@ -14,9 +14,9 @@
 
 #include "kernel/base/phase.h"
 
-#define LOOKED_AT_ONCE 256 /* slots, under one hold of the lock */
-#define FEW_BITS       6   /* slots of the first segment */
-#define SEGMENTS       26  /* each has twice as many slots as the one before, so that growing moves nothing */
+#define SLOTS_AT_ONCE 256 /* looked at under one hold of the lock */
+#define FEW_BITS      6   /* slots of the first segment */
+#define SEGMENTS      26  /* each has twice as many slots as the one before, so that growing moves nothing */
 
 /* A root, or the number of the next free slot. */
 union slot {
@@ -190,7 +190,7 @@ weir__live_walk_next(struct weir__live_walk *walk)
 
         while (!root && walk->next < walk->end) {
                 weir__lock(&shard->lock);
-                for (unsigned i = 0; i < LOOKED_AT_ONCE && !root && walk->next < walk->end && walk->next <= shard->made; i++)
+                for (unsigned i = 0; i < SLOTS_AT_ONCE && !root && walk->next < walk->end && walk->next <= shard->made; i++)
                         root = weir__series_ref(root_at(shard, walk->next++));
                 if (walk->next > shard->made) /* it was empty meanwhile */
                         walk->end = walk->next;

@@ -15,7 +15,7 @@
 #include "kernel/base/phase.h"
 #include "kernel/data/visible.h"
 
-#define NAME_MOST 96 /* bytes of a name that are shown */
+#define NAME_SHOWN 96 /* bytes of a name */
 
 /* -- the constants of the library -- */
 
@@ -113,8 +113,8 @@ static void
 write_title(const char *kind, struct text name, char out[WEIR__TASK_TITLE])
 {
         if (name.text)
-                snprintf(out, WEIR__TASK_TITLE, "%s \"%.*s%s\"", kind, (int)weir__utf8_cut(name.text, name.size, NAME_MOST),
-                         name.text, name.size > NAME_MOST ? "..." : "");
+                snprintf(out, WEIR__TASK_TITLE, "%s \"%.*s%s\"", kind, (int)weir__utf8_cut(name.text, name.size, NAME_SHOWN),
+                         name.text, name.size > NAME_SHOWN ? "..." : "");
         else
                 snprintf(out, WEIR__TASK_TITLE, "%s", kind);
 }
@@ -229,7 +229,7 @@ void
 weir__series_panic_consumed(struct weir_series *series, enum weir__act act)
 {
         bool has_ended = series->state == WEIR__SERIES_ENDED;
-        char name[NAME_MOST + 4] = "", first[WEIR__TASK_TITLE];
+        char name[NAME_SHOWN + 4] = "", first[WEIR__TASK_TITLE];
 
         weir__memory_expect(series);
         if (!has_ended || weir__phase_is_ended()) {
@@ -237,7 +237,7 @@ weir__series_panic_consumed(struct weir_series *series, enum weir__act act)
                 const struct weir__series_name *own = extra && extra->series == series ? extra->own_name : NULL;
 
                 if (own)
-                        snprintf(name, sizeof name, " \"%.*s\"", (int)weir__utf8_cut(own->name.text, own->name.size, NAME_MOST),
+                        snprintf(name, sizeof name, " \"%.*s\"", (int)weir__utf8_cut(own->name.text, own->name.size, NAME_SHOWN),
                                  own->name.text);
         }
         if (has_ended)
