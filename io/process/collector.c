@@ -13,10 +13,10 @@
 #include <string.h>
 #include <unistd.h>
 
-#define EVENTS     (EPOLLIN | EPOLLRDHUP | EPOLLET)
-#define READS_MOST 4 /* of a pipe, until the poller does other work */
-#define ROOM_FIRST 4096
-#define PIPE_SIZE  (64 * 1024) /* if the system does not tell */
+#define PIPE_EVENTS (EPOLLIN | EPOLLRDHUP | EPOLLET)
+#define READS_MOST  4 /* of a pipe, until the poller does other work */
+#define ROOM_FIRST  4096
+#define PIPE_SIZE   (64 * 1024) /* if the system does not tell */
 
 /* What a read has found. */
 enum found { FOUND_NOTHING, FOUND_BYTES, FOUND_END };
@@ -42,7 +42,7 @@ weir__collector_begin(struct weir__collector *collector, struct weir__poller *po
 {
         collector->source.fd = fd;
         collector->limit = limit;
-        int failed = weir__source_add(poller, &collector->source, EVENTS);
+        int failed = weir__source_add(poller, &collector->source, PIPE_EVENTS);
         collector->is_watched = !failed;
         if (failed)
                 end(collector, poller);
@@ -107,7 +107,7 @@ weir__collector_read(struct weir__collector *collector, struct weir__poller *pol
         for (unsigned i = 0; i < READS_MOST && found == FOUND_BYTES; i++)
                 found = read_once(collector, poller, &got);
         if (found == FOUND_BYTES) {
-                int failed = weir__source_rearm(poller, &collector->source, EVENTS); /* it is reported again, in its turn */
+                int failed = weir__source_rearm(poller, &collector->source, PIPE_EVENTS); /* it is reported again, in its turn */
                 found = failed ? failed : FOUND_NOTHING;
         }
         if (found != FOUND_NOTHING)

@@ -27,10 +27,10 @@
 #endif
 #define BY_PIDFD ((idtype_t)3) /* P_PIDFD, which older headers lack */
 
-#define FEW       64           /* programs that get a signal under one hold of the lock */
-#define EXIT_WAIT WEIR_SEC(5)  /* the most for which exit() waits here */
-#define LOOKS     WEIR_MSEC(2) /* between looks whether all have ended */
-#define START     WEIR_SEC(1)  /* the most for which it waits until those that are being started have their numbers */
+#define STOPPED_AT_ONCE 64           /* programs that get a signal under one hold of the lock */
+#define EXIT_WAIT       WEIR_SEC(5)  /* the most for which exit() waits here */
+#define LOOK_PAUSE      WEIR_MSEC(2) /* between looks whether all have ended */
+#define START           WEIR_SEC(1)  /* the most for which it waits until those that are being started have their numbers */
 
 static struct weir__lock lock = WEIR__LOCK_INITIALIZER(WEIR__RANK_LEAF);
 static struct weir__list all; /* those that are alive; those that were told to end are the last ones */
@@ -264,7 +264,7 @@ stop_some(void)
         struct weir__running *next;
 
         weir__lock(&lock);
-        for (unsigned i = 0; i < FEW && (next = find_unstopped()); i++)
+        for (unsigned i = 0; i < STOPPED_AT_ONCE && (next = find_unstopped()); i++)
                 stop(next);
         bool is_more = find_unstopped() != NULL;
         weir__unlock(&lock);
@@ -340,7 +340,7 @@ end_at_exit(void)
         weir_nsec now = weir__clock_monotonic(), starts_until = weir__clock_after(now, START);
         weir_nsec until = weir__clock_after(since ? since : now, wait < EXIT_WAIT ? wait : EXIT_WAIT);
         while ((now < until && has_any_to_wait_for()) || (now < starts_until && is_any_announced())) {
-                usleep(LOOKS / 1000);
+                usleep(LOOK_PAUSE / 1000);
                 now = weir__clock_monotonic();
         }
         destroy_all();

@@ -26,11 +26,11 @@
 #define CLONE_PIDFD 0x1000
 #endif
 
-#define STACK_SIZE  (16 * 1024) /* of the child: it has buffers of some kilobytes at most */
-#define STACK_ALIGN 16
-#define MASK_SIZE   8 /* bytes of a mask of signals, as the system has it */
-#define FIRST_OTHER 3
-#define SEARCHED    "/bin:/usr/bin" /* without a PATH */
+#define CHILD_STACK_SIZE (16 * 1024) /* bytes: it has buffers of some kilobytes at most */
+#define STACK_ALIGN      16
+#define MASK_SIZE        8               /* bytes of a mask of signals, as the system has it */
+#define FIRST_OTHER      3               /* descriptor that the program does not get */
+#define SEARCHED         "/bin:/usr/bin" /* without a PATH */
 
 /* ThreadSanitizer's own clone() is for a child with memory of its own. */
 #if WEIR__SANITIZED_THREAD
@@ -242,12 +242,12 @@ open_standard(const struct weir__standard *standard, int *end, int *failed)
 static int
 start_child(struct weir__launch *launch, struct weir__spawned *spawned)
 {
-        char *stack = malloc(STACK_SIZE);
+        char *stack = malloc(CHILD_STACK_SIZE);
         uint64_t all = ~UINT64_C(0), before;
 
         if (!stack)
                 return -ENOMEM;
-        char *top = stack + STACK_SIZE - (uintptr_t)(stack + STACK_SIZE) % STACK_ALIGN;
+        char *top = stack + CHILD_STACK_SIZE - (uintptr_t)(stack + CHILD_STACK_SIZE) % STACK_ALIGN;
         syscall(SYS_rt_sigprocmask, SIG_SETMASK, &all, &before, MASK_SIZE);
         /* Until it is the program its end is no SIGCHLD, and no wait of the caller's own finds it. */
         spawned->pid = clone(weir__launch_main, top, CLONE_VM | CLONE_VFORK | CLONE_PIDFD, launch, &spawned->pidfd);
