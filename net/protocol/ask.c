@@ -317,13 +317,13 @@ run_begin(struct weir__work *work)
 
 static const struct weir__work_ops begin_ops = {.run = run_begin};
 
-#define AT_ONCE 64 /* requests, before other work has its turn */
+#define BEGUN_AT_ONCE 64 /* requests, before other work has its turn */
 
 /* Under a pin: those that begin one after another on the owner are one work item. */
 static inline void
 begin_together(struct weir_endpoint *endpoint, struct weir__poller *poller, struct direct *direct)
 {
-        if (endpoint->begun && endpoint->begun_with < AT_ONCE) {
+        if (endpoint->begun && endpoint->begun_with < BEGUN_AT_ONCE) {
                 endpoint->begun_with++;
                 weir__work_append(&((struct direct *)endpoint->begun)->with, &direct->work);
                 return;

@@ -14,7 +14,7 @@
 #include "kernel/worker/deliver.h"
 #include "net/protocol/session.h"
 
-#define PARTS 72 /* messages of one call; so that malloc has it at hand */
+#define CUT_AT_ONCE 72 /* messages of one call; so that malloc has it at hand */
 
 struct weir__cut {
         struct weir__work work;
@@ -24,8 +24,8 @@ struct weir__cut {
         /* Of the call. */
         unsigned most, count;
         int failed;
-        uint32_t sizes[PARTS];
-        uint64_t ids[PARTS];
+        uint32_t sizes[CUT_AT_ONCE];
+        uint64_t ids[CUT_AT_ONCE];
 
         /* The owner's. */
         unsigned taken; /* of those */
@@ -217,7 +217,7 @@ weir__session_cut(struct weir_session *session)
         cut->work.ops = &call_ops;
         cut->session = session;
         cut->input = transport->input;
-        cut->most = room < PARTS ? room : PARTS;
+        cut->most = room < CUT_AT_ONCE ? room : CUT_AT_ONCE;
         cut->count = cut->taken = 0;
         cut->failed = 0;
         cut->at = 0;

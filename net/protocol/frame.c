@@ -10,9 +10,9 @@
 #include "kernel/observe/log.h"
 
 #define WIDTH_MAX     8
-#define DELIMITER_MAX 255
+#define DELIMITER_MAX 255 /* bytes */
 #define DEPTH_MAX     65535
-#define MOST          ((size_t)1 << 30) /* bytes of a message, whatever the description says */
+#define MESSAGE_MOST  ((size_t)1 << 30) /* bytes, whatever the description says */
 
 /* -- the description -- */
 
@@ -30,7 +30,7 @@ fault_of_framing(const struct weir_protocol *protocol)
                 return "expected a width of 8 bytes at most";
         if (!protocol->delimiter != !protocol->delimiter_size || protocol->delimiter_size > DELIMITER_MAX)
                 return "expected a delimiter_size of 1 to 255";
-        if (most > MOST || protocol->fixed_size > most || protocol->delimiter_size > most ||
+        if (most > MESSAGE_MOST || protocol->fixed_size > most || protocol->delimiter_size > most ||
             (protocol->length_width && (protocol->length_width > most || protocol->length_at > most - protocol->length_width)))
                 return "expected a max_message that has room for a message";
         if (protocol->bare && (protocol->fixed_size || protocol->frame))
@@ -114,7 +114,7 @@ end_by_length(const struct weir_protocol *protocol, const char *data, size_t siz
         if (size < head)
                 return 0;
         uint64_t value = get(data + protocol->length_at, protocol->length_width, protocol->length_is_little);
-        if (value > (uint64_t)MOST + INT32_MAX + 1u) /* too much, with any addition */
+        if (value > (uint64_t)MESSAGE_MOST + INT32_MAX + 1u) /* too much, with any addition */
                 return -EMSGSIZE;
         int64_t whole = (int64_t)value + protocol->length_adjust;
         if (whole < (int64_t)head)

@@ -13,7 +13,7 @@
 #include "kernel/base/phase.h"
 #include "net/protocol/endpoint.h"
 
-#define CONNECTIONS 16
+#define ENDPOINT_CONNECTIONS 16 /* unless its description says another number */
 
 /* -- who gets a connection -- */
 
@@ -52,7 +52,7 @@ find_lane(struct weir_endpoint *endpoint)
 static bool
 may_dial(const struct weir_endpoint *endpoint)
 {
-        unsigned most = endpoint->protocol->connections ? endpoint->protocol->connections : CONNECTIONS;
+        unsigned most = endpoint->protocol->connections ? endpoint->protocol->connections : ENDPOINT_CONNECTIONS;
 
         return atomic_load_explicit(&endpoint->connections, memory_order_relaxed) < most;
 }

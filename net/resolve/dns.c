@@ -28,9 +28,9 @@
 #include "kernel/base/clock.h"
 #include "kernel/loop/source.h"
 
-#define SLACK   WEIR_MSEC(1) /* c-ares counts in microseconds, and rounds down */
-#define LENGTH  2            /* bytes in front of a reply over TCP, which c-ares reads by themselves */
-#define CODE_AT 3            /* the byte of a reply whose lower half is its code */
+#define SLACK       WEIR_MSEC(1) /* c-ares counts in microseconds, and rounds down */
+#define LENGTH_SIZE 2            /* bytes in front of a reply over TCP, which c-ares reads by themselves */
+#define CODE_AT     3            /* the byte of a reply whose lower half is its code */
 
 /* A socket of c-ares. */
 struct weir__dns_socket {
@@ -142,7 +142,7 @@ receive(ares_socket_t fd, void *data, size_t size, int flags, struct sockaddr *f
         do
                 got = recvfrom(fd, data, size, flags, from, from_size);
         while ((got < 0 && errno == EINTR) || (got == 0 && !own->is_stream));
-        dns->code = got > CODE_AT && size > LENGTH ? ((const unsigned char *)data)[CODE_AT] & 15 : 0;
+        dns->code = got > CODE_AT && size > LENGTH_SIZE ? ((const unsigned char *)data)[CODE_AT] & 15 : 0;
         if (got > 0)
                 memcpy(dns->answered, own->peer, sizeof dns->answered);
         return got;

@@ -18,9 +18,9 @@
 #include "kernel/worker/user.h"
 #include "net/resolve/look_up.h"
 
-#define NAME_MOST   253 /* bytes of a name without its last dot; RFC 1035, section 2.3.4 */
-#define LABEL_MOST  63
-#define SYSTEM_MOST 64 /* addresses */
+#define DNS_NAME_MAX 253 /* bytes of a name without its last dot; RFC 1035, section 2.3.4 */
+#define LABEL_MAX    63  /* bytes */
+#define SYSTEM_MOST  64  /* addresses */
 
 /* -- names -- */
 
@@ -32,7 +32,7 @@ is_name(const char *name, size_t size)
 
         if (size && name[size - 1] == '.')
                 size--;
-        if (size == 0 || size > NAME_MOST)
+        if (size == 0 || size > DNS_NAME_MAX)
                 return false;
         for (size_t i = 0; i < size; i++) {
                 unsigned char byte = (unsigned char)name[i];
@@ -40,7 +40,7 @@ is_name(const char *name, size_t size)
                 if (byte == '.' ? label == 0 : byte <= ' ' || byte >= 0x7f || byte == '\\' || byte == '%')
                         return false;
                 label = byte == '.' ? 0 : label + 1;
-                if (label > LABEL_MOST)
+                if (label > LABEL_MAX)
                         return false;
         }
         return label > 0;

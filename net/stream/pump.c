@@ -16,8 +16,8 @@
 #include "net/stream/splice.h"
 #include "net/stream/stream.h"
 
-#define AT_ONCE ((size_t)64 * 1024) /* bytes of a read that copies */
-#define MANY    ((size_t)16 * 1024) /* bytes of a step: the next one may take a pipe */
+#define COPIED_AT_ONCE ((size_t)64 * 1024) /* bytes of a read */
+#define SPLICED_FROM   ((size_t)16 * 1024) /* bytes of a step: the next one may take a pipe */
 
 struct pump {
         struct weir__combinator combinator; /* first */
@@ -95,9 +95,9 @@ next_task(struct pump *pump)
 {
         if (pump->is_writing)
                 return weir__stream_write_of_splice_new(pump->to, &pump->splice, pump->held, pump->size);
-        if (pump->size >= MANY)
+        if (pump->size >= SPLICED_FROM)
                 return weir__stream_read_for_splice_new(pump->from, &pump->splice, take, pump);
-        return weir_stream_read_new(pump->from, 1, AT_ONCE, take, pump);
+        return weir_stream_read_new(pump->from, 1, COPIED_AT_ONCE, take, pump);
 }
 
 static struct weir_series *

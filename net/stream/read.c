@@ -18,7 +18,7 @@
 #include "net/stream/splice.h"
 #include "net/stream/stream.h"
 
-#define DELIMITER_MAX 255
+#define DELIMITER_MAX 255                /* bytes */
 #define AHEAD         ((size_t)8 * 1024) /* bytes at most that are read at once for a delimiter */
 
 struct read {

@@ -16,14 +16,14 @@
 #include "kernel/base/lock.h"
 #include "kernel/base/phase.h"
 
-#define ROOM 262144 /* bytes of a pipe, and of one step */
-#define MOST 64     /* pipes in use */
-#define KEPT 8      /* pipes that nobody uses */
+#define PIPE_ROOM  262144 /* bytes of one, and of one step */
+#define PIPES_MOST 64     /* in use */
+#define PIPES_KEPT 8      /* that nobody uses */
 
 static struct weir__lock lock = WEIR__LOCK_INITIALIZER(WEIR__RANK_LEAF);
 
 /* Guarded by lock. */
-static int kept[KEPT][2];
+static int kept[PIPES_KEPT][2];
 static unsigned kept_count, used_count;
 
 /* -- pipes -- */
@@ -33,7 +33,7 @@ static bool
 take_kept(int ends[2], bool *is_new)
 {
         weir__lock(&lock);
-        bool may = used_count < MOST;
+        bool may = used_count < PIPES_MOST;
         used_count += may;
         *is_new = may && !kept_count;
         if (may && kept_count) {
@@ -51,7 +51,7 @@ keep(const int ends[2], bool may)
 {
         weir__lock(&lock);
         used_count--;
-        may = may && kept_count < KEPT && weir__phase_is_up();
+        may = may && kept_count < PIPES_KEPT && weir__phase_is_up();
         if (may) {
                 kept[kept_count][0] = ends[0];
                 kept[kept_count][1] = ends[1];
@@ -74,7 +74,7 @@ take_pipe(struct weir__splice *splice)
                 (void)keep(ends, false);
                 return false;
         }
-        splice->is_small = is_new && fcntl(ends[1], F_SETPIPE_SZ, ROOM) < 0;
+        splice->is_small = is_new && fcntl(ends[1], F_SETPIPE_SZ, PIPE_ROOM) < 0;
         splice->out = ends[0];
         splice->in = ends[1];
         return true;
@@ -96,7 +96,7 @@ give_pipe(struct weir__splice *splice, bool is_empty)
 static void
 close_kept(void)
 {
-        int ends[KEPT][2];
+        int ends[PIPES_KEPT][2];
 
         weir__lock(&lock);
         unsigned count = kept_count;
@@ -137,7 +137,7 @@ weir__splice_fill(struct weir__splice *splice, struct weir__transport *from)
 {
         if (splice->to != WEIR__SPLICE_MAY || !may(&splice->from, &from->stream) || !take_pipe(splice))
                 return -EINVAL;
-        ssize_t count = weir__stream_splice_in(&from->stream, splice->in, ROOM);
+        ssize_t count = weir__stream_splice_in(&from->stream, splice->in, PIPE_ROOM);
         if (count <= 0) {
                 give_pipe(splice, true);
                 if (!is_refusal((int)count))

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define ROUND 512 /* bytes: the room is a multiple of them when it grows */
+#define ROOM_MULTIPLE 512 /* bytes: the room is a multiple of them when it grows */
 
 /* -- reading -- */
 
@@ -45,7 +45,7 @@ weir__input_peek(struct weir__transport *transport)
 static bool
 make_room(struct weir__input *input, size_t size)
 {
-        size_t room = input->room ? (size + size / 4 + ROUND - 1) / ROUND * ROUND : size;
+        size_t room = input->room ? (size + size / 4 + ROOM_MULTIPLE - 1) / ROOM_MULTIPLE * ROOM_MULTIPLE : size;
 
         if (size <= input->room)
                 return true;

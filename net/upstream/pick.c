@@ -81,7 +81,7 @@ pick(struct weir_upstream *upstream, const struct weir__wish *wish, struct weir_
 
 /* -- a function of the program chooses -- */
 
-#define FEW 64 /* members that need no memory */
+#define MEMBERS_INLINE 64 /* that need no memory */
 
 /* Those that it may choose from, with a hold on each.  `at` has room for `room`.  Returns how many there are. */
 static size_t
@@ -153,7 +153,7 @@ choose_among(struct weir_upstream *upstream, const struct weir__wish *wish, stru
 
 /* Members with a hold, in memory of the caller or, if they are many, of their own. */
 struct held {
-        struct weir_member *few[FEW], **at;
+        struct weir_member *few[MEMBERS_INLINE], **at;
         size_t count, room;
 };
 
@@ -169,7 +169,7 @@ static int
 hold_all(struct weir_upstream *upstream, const struct weir__wish *wish, struct held *held, const char **reason)
 {
         held->at = held->few;
-        held->room = FEW;
+        held->room = MEMBERS_INLINE;
         for (;;) {
                 weir__lock(&upstream->lock);
                 held->count = hold(upstream, wish, held->at, held->room);
