@@ -12,8 +12,8 @@
 #include "protocol/coding/gzip.h"
 #include "protocol/coding/mime.h"
 
-#define NOT_SAID (-1)
-#define ALL      1000 /* a weight of 1 */
+#define NOT_SAID    (-1)
+#define FULL_WEIGHT 1000 /* thousandths */
 
 /* -- the codings that the client accepts -- */
 
@@ -21,7 +21,7 @@
 static int
 read_qvalue(const char *text, size_t size)
 {
-        int value = 0, unit = ALL;
+        int value = 0, unit = FULL_WEIGHT;
 
         if (size == 0 || size > 5 || (text[0] != '0' && text[0] != '1') || (size > 1 && text[1] != '.'))
                 return 0;
@@ -33,7 +33,7 @@ read_qvalue(const char *text, size_t size)
                 value += (text[i] - '0') * unit;
                 unit /= 10;
         }
-        return value <= ALL ? value : 0;
+        return value <= FULL_WEIGHT ? value : 0;
 }
 
 /* Returns the weight of a member, and shortens the member to its name. */
@@ -44,7 +44,7 @@ take_weight(const char *member, size_t *size)
         size_t weight_size;
 
         if (!semicolon)
-                return ALL;
+                return FULL_WEIGHT;
         weight = semicolon + 1;
         weight_size = *size - (size_t)(weight - member);
         *size = (size_t)(semicolon - member);

@@ -17,8 +17,8 @@
 #include "protocol/coding/codec.h"
 #include "protocol/text/bytes.h"
 
-#define BUFFER 4096  /* between two stages */
-#define PIECE  65536 /* that one step makes, at most: then the ratio is looked at */
+#define BUFFER    4096  /* bytes, between two stages */
+#define STEP_MOST 65536 /* bytes that one step makes: then the ratio is looked at */
 
 enum coding { GZIP, DEFLATE, BROTLI, ZSTD };
 
@@ -180,8 +180,8 @@ space(const struct weir__decoder *decoder, const struct stage *stage, bool is_la
 {
         uint64_t left = max_size(decoder, is_last) - stage->given;
 
-        if (room > PIECE)
-                room = PIECE;
+        if (room > STEP_MOST)
+                room = STEP_MOST;
         return left < room ? (size_t)left + 1 : room;
 }
 

@@ -13,10 +13,10 @@
 #include "protocol/coding/codec.h"
 
 /* For inflateInit2: the largest window, and which head and tail are around the data. */
-#define WINDOW 15
-#define GZIP   (WINDOW + 16)
-#define ZLIB   WINDOW
-#define BARE   (-WINDOW)
+#define WINDOW      15
+#define GZIP_WINDOW (WINDOW + 16)
+#define ZLIB_WINDOW WINDOW
+#define BARE_WINDOW (-WINDOW)
 
 struct inflater {
         struct weir__codec codec; /* the first field */
@@ -30,7 +30,7 @@ struct inflater {
 static int
 format(const struct inflater *inflater, char first)
 {
-        return inflater->is_gzip ? GZIP : (first & 0xf) == 8 ? ZLIB : BARE;
+        return inflater->is_gzip ? GZIP_WINDOW : (first & 0xf) == 8 ? ZLIB_WINDOW : BARE_WINDOW;
 }
 
 static int

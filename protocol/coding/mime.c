@@ -6,8 +6,8 @@
 #include "protocol/text/bytes.h"
 #include "protocol/coding/mime.h"
 
-#define LONGEST 11 /* of the extensions */
-#define UNKNOWN "application/octet-stream"
+#define EXTENSION_MAX 11 /* bytes */
+#define UNKNOWN_TYPE  "application/octet-stream"
 
 /* Types with their extensions.  A type without an extension is only written by programs.  Types of text, JSON and XML need no
  * mark: their names say that they are compressible.
@@ -16,7 +16,7 @@
 static const struct row {
         const char *type;
         bool is_compressible;
-        char extensions[3][LONGEST + 1];
+        char extensions[3][EXTENSION_MAX + 1];
 } rows[] = {
         {"application/atom+xml", false, {"atom"}},
         {"application/dash+xml", false, {"mpd"}},
@@ -138,16 +138,16 @@ weir__mime_type(const char *path)
 {
         const char *extension = extension_of(path);
         size_t size = extension ? strlen(extension) : 0;
-        char lower[LONGEST + 1];
+        char lower[EXTENSION_MAX + 1];
 
-        if (size == 0 || size > LONGEST)
-                return UNKNOWN;
+        if (size == 0 || size > EXTENSION_MAX)
+                return UNKNOWN_TYPE;
         for (size_t i = 0; i <= size; i++)
                 lower[i] = (char)(extension[i] >= 'A' && extension[i] <= 'Z' ? extension[i] | 0x20 : extension[i]);
         for (size_t i = 0; i < ROWS; i++)
                 if (row_has(&rows[i], lower))
                         return rows[i].type;
-        return UNKNOWN;
+        return UNKNOWN_TYPE;
 }
 
 static bool

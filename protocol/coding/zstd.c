@@ -22,7 +22,7 @@
 
 #define WINDOW_LOG     23   /* 8 MiB */
 #define MAX_HEADER     18   /* bytes, the magic number with them (RFC 8878, 3.1.1) */
-#define FIRST          0x28 /* of the magic number of a frame */
+#define FRAME_FIRST    0x28 /* byte of its magic number */
 #define FIRST_SKIPPED  0x50 /* of one to be skipped, but for the lowest four bits */
 #define SKIPPED_LOWEST 0x0f
 
@@ -39,7 +39,7 @@ begin(struct weir__codec *codec, char first)
 {
         struct zstd *zstd = (struct zstd *)codec;
 
-        if (first != FIRST && (first & ~SKIPPED_LOWEST) != FIRST_SKIPPED)
+        if (first != FRAME_FIRST && (first & ~SKIPPED_LOWEST) != FIRST_SKIPPED)
                 return -EBADMSG;
         zstd->header_left = MAX_HEADER;
         zstd->made = 0;

@@ -18,7 +18,7 @@
  * another one.  Our limits are a server's own, kept by the gate.  So a long head goes to the parser in pieces, each counted from
  * 0, and the limit of the process stays as it is.  Raising the limit would take it away from other users of the parser, and
  * another library could set it back.  Only a limit below this size has an effect: a 431. */
-#define PIECE ((size_t)4096)
+#define HEAD_PIECE ((size_t)4096) /* bytes */
 
 /* The parser's mark for a field that has no meaning to it. */
 #define GENERAL_FIELD 0 /* h_general of http_parser.c */
@@ -140,7 +140,7 @@ weir__http_parse_head(enum weir__message_kind kind, struct weir__parsed_head *pa
         parsed->target = parsed->reason = (struct weir__slice){0, 0};
         parsed->field_count = 0;
         for (size_t at = 0, piece; at < size && error == HPE_OK; at += piece) {
-                piece = size - at < PIECE ? size - at : PIECE;
+                piece = size - at < HEAD_PIECE ? size - at : HEAD_PIECE;
                 parser.nread = 0;
                 http_parser_execute(&parser, &settings, head + at, piece);
                 error = HTTP_PARSER_ERRNO(&parser);

@@ -64,9 +64,9 @@
         X(508, "Loop Detected")                   \
         X(511, "Network Authentication Required")
 
-#define FIRST_STATUS 100
-#define LAST_STATUS  511
-#define PREFIX       "HTTP/1.1 200 " /* all are as long */
+#define FIRST_STATUS  100
+#define LAST_STATUS   511
+#define STATUS_PREFIX "HTTP/1.1 200 " /* all are as long */
 
 #define LINE(code, reason) [code - FIRST_STATUS] = {sizeof("HTTP/1.1 " #code " " reason) - 1, "HTTP/1.1 " #code " " reason},
 
@@ -88,5 +88,5 @@ weir__http_reason(int status)
         size_t size;
         const char *line = weir__http_status_line(status, &size);
 
-        return line ? line + sizeof PREFIX - 1 : "";
+        return line ? line + sizeof STATUS_PREFIX - 1 : "";
 }
