@@ -22,28 +22,28 @@
 #include "protocol/route/url_parts.h"
 #include "protocol/text/bytes.h"
 
-#define HTTP_ONLY "#HttpOnly_"
-#define HEAD      "# Netscape HTTP Cookie File\n# Written by weir.\n\n"
-#define LINE_ROOM 8192 /* of a cookie with the largest parts */
-#define FIELDS    7
+#define HTTP_ONLY   "#HttpOnly_"
+#define FILE_HEAD   "# Netscape HTTP Cookie File\n# Written by weir.\n\n"
+#define LINE_ROOM   8192 /* bytes of a cookie with the largest parts */
+#define LINE_FIELDS 7
 
 /* -- reading -- */
 
 /* Divides a line at its tabs.  A value that is empty may be missing, with its tab. */
 static bool
-divide(char *line, struct weir__set_cookie_part fields[FIELDS])
+divide(char *line, struct weir__set_cookie_part fields[LINE_FIELDS])
 {
         size_t count = 0;
 
-        while (line && count < FIELDS) {
+        while (line && count < LINE_FIELDS) {
                 char *tab = strchr(line, '\t');
 
                 fields[count++] = (struct weir__set_cookie_part){line, tab ? (size_t)(tab - line) : strlen(line)};
                 line = tab ? tab + 1 : NULL;
         }
-        if (count == FIELDS - 1)
+        if (count == LINE_FIELDS - 1)
                 fields[count++] = (struct weir__set_cookie_part){"", 0};
-        return count == FIELDS && !line;
+        return count == LINE_FIELDS && !line;
 }
 
 /* As weir/url.h has hosts of http: names and addresses. */
@@ -102,7 +102,7 @@ is_sound(const struct weir__cookie_parts *parts)
 static bool
 read_line(char *line, int64_t now, struct weir__cookie_parts *parts)
 {
-        struct weir__set_cookie_part fields[FIELDS];
+        struct weir__set_cookie_part fields[LINE_FIELDS];
         bool is_http_only = strncmp(line, HTTP_ONLY, strlen(HTTP_ONLY)) == 0;
 
         line += is_http_only ? strlen(HTTP_ONLY) : 0;
@@ -205,15 +205,15 @@ write_cookie(char *out, size_t room, const struct weir__cookie *cookie)
 static char *
 make_text(struct weir__cookie **all, size_t *ret_size)
 {
-        size_t size = strlen(HEAD), at;
+        size_t size = strlen(FILE_HEAD), at;
 
         for (size_t i = 0; all[i]; i++)
                 size += (size_t)write_cookie(NULL, 0, all[i]);
         char *text = malloc(size + 1);
         if (!text)
                 return NULL;
-        at = strlen(HEAD);
-        memcpy(text, HEAD, at);
+        at = strlen(FILE_HEAD);
+        memcpy(text, FILE_HEAD, at);
         for (size_t i = 0; all[i]; i++)
                 at += (size_t)write_cookie(text + at, size + 1 - at, all[i]);
         *ret_size = size;

@@ -16,17 +16,17 @@
 #include "protocol/message/gate.h"
 #include "protocol/text/bytes.h"
 
-#define CONNECTIONS      256
-#define CONNECT_LIMIT    WEIR_SEC(10) /* of each stage of a connect */
-#define SEND_LIMIT       WEIR_SEC(30)
-#define FIRST_BYTE_LIMIT WEIR_SEC(60)
-#define BETWEEN_LIMIT    WEIR_SEC(60)
-#define IDLE_LIMIT       WEIR_SEC(50)
-#define AGE_LIMIT        WEIR_SEC(600)
-#define MAX_HEAD         ((size_t)64 << 10)
-#define MAX_BODY         ((size_t)16 << 20)
-#define MAX_INFLATED     ((uint64_t)64 << 20)
-#define MAX_RATIO        100
+#define ORIGIN_CONNECTIONS 256
+#define CONNECT_LIMIT      WEIR_SEC(10) /* of each stage of a connect */
+#define SEND_LIMIT         WEIR_SEC(30)
+#define FIRST_BYTE_LIMIT   WEIR_SEC(60)
+#define BETWEEN_LIMIT      WEIR_SEC(60)
+#define IDLE_LIMIT         WEIR_SEC(50)
+#define AGE_LIMIT          WEIR_SEC(600)
+#define MAX_RESPONSE_HEAD  ((size_t)64 << 10)   /* bytes */
+#define MAX_RESPONSE_BODY  ((size_t)16 << 20)   /* bytes */
+#define MAX_INFLATED       ((uint64_t)64 << 20) /* bytes */
+#define MAX_RATIO          100
 
 static struct weir__lock making = WEIR__LOCK_INITIALIZER(WEIR__RANK_LEAF);
 static struct weir_client *by_default; /* guarded by making; kept for ever */
@@ -100,7 +100,7 @@ static void
 set_defaults(struct weir_client_config *config)
 {
 #define DEFAULT(field, value) config->field = config->field ? config->field : (value)
-        DEFAULT(connections, CONNECTIONS);
+        DEFAULT(connections, ORIGIN_CONNECTIONS);
         DEFAULT(resolve_limit, CONNECT_LIMIT);
         DEFAULT(connect_limit, CONNECT_LIMIT);
         DEFAULT(proxy_limit, CONNECT_LIMIT);
@@ -111,8 +111,8 @@ set_defaults(struct weir_client_config *config)
         DEFAULT(limit, WEIR_FOREVER);
         DEFAULT(idle_limit, IDLE_LIMIT);
         DEFAULT(age_limit, AGE_LIMIT);
-        DEFAULT(max_head, MAX_HEAD);
-        DEFAULT(max_body, MAX_BODY);
+        DEFAULT(max_head, MAX_RESPONSE_HEAD);
+        DEFAULT(max_body, MAX_RESPONSE_BODY);
         DEFAULT(max_inflated, MAX_INFLATED);
         DEFAULT(max_ratio, MAX_RATIO);
 #undef DEFAULT

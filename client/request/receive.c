@@ -10,7 +10,7 @@
 #include "client/wire/wire.h"
 #include "factory/task/series.h"
 
-#define ROUND 4096 /* bytes of a body that grows */
+#define DOUBLED_FROM 4096 /* bytes: a body's room that is smaller gets just what is needed */
 
 /* -- the body -- */
 
@@ -24,7 +24,7 @@ make_room(struct weir__client_request *request, size_t more)
                 return -EMSGSIZE;
         if (needed <= room)
                 return 0;
-        room = room < ROUND ? needed : 2 * room < needed ? needed : 2 * room;
+        room = room < DOUBLED_FROM ? needed : 2 * room < needed ? needed : 2 * room;
         char *body = realloc(request->body, room);
         if (!body)
                 return -ENOMEM;

@@ -12,14 +12,14 @@
 
 #include "protocol/text/bytes.h"
 
-#define NAME_MAX_SIZE 253
+#define DNS_NAME_MAX 253 /* bytes of a name without its last dot */
 
 struct weir__bypass_entry {
         uint8_t family; /* 0: a name */
         uint8_t bits;   /* of the address */
         union {
                 unsigned char address[16];
-                char name[NAME_MAX_SIZE + 1]; /* without a dot at its ends */
+                char name[DNS_NAME_MAX + 1]; /* without a dot at its ends */
         };
 };
 
@@ -68,7 +68,7 @@ read_name(struct weir__bypass_entry *entry, const char *text, size_t size)
                 size--;
         }
         size -= size && text[size - 1] == '.';
-        if (!size || size > NAME_MAX_SIZE)
+        if (!size || size > DNS_NAME_MAX)
                 return -EINVAL;
         for (size_t i = 0; i < size; i++)
                 if (!weir__byte_is(text[i], WEIR__BYTE_NAME) || strchr("!$&'()*+;=~", text[i]))

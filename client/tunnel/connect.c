@@ -10,9 +10,9 @@
 #include "kernel/memory/memory.h"
 #include "protocol/message/received.h"
 
-#define LINE_MAX_SIZE ((size_t)8 * 1024)
-#define FIELDS_MAX    128
-#define REASON_SHOWN  80 /* bytes */
+#define LINE_MAX_SIZE     ((size_t)8 * 1024) /* bytes of the status line */
+#define ANSWER_FIELDS_MAX 128
+#define REASON_SHOWN      80 /* bytes */
 
 static void
 begin_answer(struct weir__proxy_exchange *exchange)
@@ -112,7 +112,8 @@ weir__connect_exchange_took(struct weir__proxy_exchange *exchange)
         int result = 0;
 
         while (result == 0 && exchange->size) {
-                const struct weir__gate_limits limits = {LINE_MAX_SIZE, WEIR__EXCHANGE_ANSWER - exchange->forgotten, FIELDS_MAX};
+                const struct weir__gate_limits limits = {LINE_MAX_SIZE, WEIR__EXCHANGE_ANSWER - exchange->forgotten,
+                                                         ANSWER_FIELDS_MAX};
                 size_t head_size;
                 int verdict = weir__gate_feed(&exchange->gate, &limits, exchange->answer, exchange->size, &head_size);
 

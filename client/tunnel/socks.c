@@ -14,16 +14,16 @@
 
 enum { METHODS, USER, REPLY };
 
-#define VERSION       5
-#define USER_VERSION  1
-#define NO_USER       0
-#define BY_USER       2
-#define NONE_ACCEPTED 0xff
-#define CONNECT       1
-#define TYPE_V4       1
-#define TYPE_NAME     3
-#define TYPE_V6       4
-#define REPLY_START   5 /* bytes, up to the first of the address */
+#define SOCKS_VERSION   5
+#define USER_VERSION    1
+#define NO_USER         0
+#define BY_USER         2
+#define NONE_ACCEPTED   0xff
+#define COMMAND_CONNECT 1
+#define TYPE_V4         1
+#define TYPE_NAME       3
+#define TYPE_V6         4
+#define REPLY_START     5 /* bytes, up to the first of the address */
 
 static void
 put(struct weir__proxy_exchange *exchange, const void *data, size_t size)
@@ -60,7 +60,7 @@ weir__socks_begin(struct weir__proxy_exchange *exchange)
 {
         bool has_user = exchange->proxy->user;
 
-        put_byte(exchange, VERSION);
+        put_byte(exchange, SOCKS_VERSION);
         put_byte(exchange, has_user ? 2 : 1);
         put_byte(exchange, NO_USER);
         if (has_user)
@@ -92,8 +92,8 @@ ask_connect(struct weir__proxy_exchange *exchange)
                 return weir__proxy_exchange_fail(exchange, -EMSGSIZE, "cannot be asked for %s: the name is too long", target);
         memcpy(host, target + is_bracketed, size);
         host[size] = '\0';
-        put_byte(exchange, VERSION);
-        put_byte(exchange, CONNECT);
+        put_byte(exchange, SOCKS_VERSION);
+        put_byte(exchange, COMMAND_CONNECT);
         put_byte(exchange, 0);
         if (inet_pton(AF_INET, host, address) == 1) {
                 put_byte(exchange, TYPE_V4);
@@ -122,7 +122,7 @@ misread(struct weir__proxy_exchange *exchange)
 static int
 take_method(struct weir__proxy_exchange *exchange, const unsigned char *answer)
 {
-        if (answer[0] != VERSION)
+        if (answer[0] != SOCKS_VERSION)
                 return misread(exchange);
         if (answer[1] == NONE_ACCEPTED)
                 return weir__proxy_exchange_fail(exchange, -EACCES, "wants %s",
@@ -178,7 +178,7 @@ reply_size(const unsigned char *answer)
 static int
 take_reply(struct weir__proxy_exchange *exchange, const unsigned char *answer)
 {
-        if (answer[0] != VERSION || answer[2] != 0)
+        if (answer[0] != SOCKS_VERSION || answer[2] != 0)
                 return misread(exchange);
         if (answer[1])
                 return refused(exchange, answer[1]);

@@ -11,7 +11,7 @@
 #include "client/wire/wire.h"
 #include "kernel/base/clock.h"
 
-#define LINE_MAX_SIZE  ((size_t)8 * 1024) /* the status line */
+#define LINE_MAX_SIZE  ((size_t)8 * 1024) /* bytes of the status line */
 #define FIELDS_MAX     256
 #define TRAILERS_MAX   ((size_t)16 * 1024)
 #define TRAILER_FIELDS 64

@@ -13,7 +13,7 @@
 #include "proxy/forward/outgoing.h"
 
 #define ADDRESS_ROOM 64
-#define HOST_MAX     255
+#define HOST_MAX     255 /* bytes */
 
 struct identity {
         const weir_task *exchange;

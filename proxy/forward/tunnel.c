@@ -12,7 +12,7 @@
 
 #include "proxy/forward/forward.h"
 
-#define PIECE ((size_t)64 * 1024)
+#define TUNNEL_PIECE ((size_t)64 * 1024) /* bytes */
 
 /* -- from the other server -- */
 
@@ -21,7 +21,7 @@ static void take_from_server(weir_task *read, void *context);
 static void
 read_server(struct weir__forward *forward, weir_series *series)
 {
-        weir_task *read = weir_stream_read_new(forward->stream, 1, PIECE, take_from_server, forward);
+        weir_task *read = weir_stream_read_new(forward->stream, 1, TUNNEL_PIECE, take_from_server, forward);
 
         weir_series_push(series, weir__forward_task(forward, read));
 }

@@ -7,7 +7,7 @@
 
 #include "proxy/forward/forward.h"
 
-#define PATIENCE WEIR_SEC(1) /* with a server that does not know 100.  Source: RFC 9110 section 10.1.1 */
+#define CONTINUE_WAIT WEIR_SEC(1) /* with a server that does not know 100.  Source: RFC 9110 section 10.1.1 */
 
 static void take_piece(weir_task *read, void *context);
 
@@ -63,7 +63,7 @@ waited(weir_task *timer, void *context)
 void
 weir__forward_upload(struct weir__forward *forward, weir_series *series)
 {
-        weir_task *timer = forward->expects_continue ? weir_timer_new(PATIENCE, waited, forward) : NULL;
+        weir_task *timer = forward->expects_continue ? weir_timer_new(CONTINUE_WAIT, waited, forward) : NULL;
 
         if (!timer) {
                 read_next(forward, series);

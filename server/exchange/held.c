@@ -4,8 +4,9 @@
  * memory for ever, and without the list nobody could say which one it is.
  *
  * Threads: any.
- * Locks:   held.lock, a leaf.  A walk holds it for LOOKED_AT_ONCE exchanges at most, and copies what it shows.  Between, it knows
- *          the key of its last exchange, and has no reference: the program's last one may be dropped while a report is shown. */
+ * Locks:   held.lock, a leaf.  A walk holds it for EXCHANGES_AT_ONCE exchanges at most, and copies what it shows.  Between, it
+ *          knows the key of its last exchange, and has no reference: the program's last one may be dropped while a report is
+ *          shown. */
 #include "server/exchange/held.h"
 
 #include <stdio.h>
@@ -21,7 +22,7 @@
 #include "server/exchange/exchange.h"
 #include "server/observe/metrics.h"
 
-#define LOOKED_AT_ONCE 64
+#define EXCHANGES_AT_ONCE 64
 
 struct key {
         weir_nsec came_at; /* of the exchange */
@@ -206,7 +207,7 @@ go_on(struct walk *walk)
 
         weir__lock(&held.lock);
         struct weir__held *place = first_behind(&walk->at);
-        for (unsigned i = 0; i < LOOKED_AT_ONCE && place && !is_found; i++) {
+        for (unsigned i = 0; i < EXCHANGES_AT_ONCE && place && !is_found; i++) {
                 walk->at = place->key;
                 is_found = place->key.number <= walk->last_number && is_of(place->exchange, walk->server);
                 if (is_found)

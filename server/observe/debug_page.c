@@ -23,7 +23,7 @@
 #include "kernel/data/visible.h"
 #include "kernel/observe/status.h"
 
-#define DEEPEST 12 /* deeper records are not indented further */
+#define INDENTED_MOST 12 /* deeper records are not indented further */
 
 /* A flow that is kept. */
 struct flow {
@@ -150,8 +150,8 @@ put_row(struct weir__sink *sink, const struct weir__debug_record *record)
         const struct columns *titles = &columns[record->section];
         bool is_over = record->deadline < 0;
 
-        weir__sink_printf(sink, "<tr class=d%u><td><span class=kind>%s</span>", record->depth < DEEPEST ? record->depth : DEEPEST,
-                          record->kind);
+        weir__sink_printf(sink, "<tr class=d%u><td><span class=kind>%s</span>",
+                          record->depth < INDENTED_MOST ? record->depth : INDENTED_MOST, record->kind);
         if (record->name) {
                 weir__sink_text(sink, " <bdi class=name>");
                 put_text(sink, record->name, record->name_size);
@@ -354,7 +354,7 @@ static void
 put_style(struct weir__sink *sink, uint64_t nonce)
 {
         weir__sink_printf(sink, "<style nonce=\"%016llx\">%s", (unsigned long long)nonce, style);
-        for (unsigned depth = 1; depth <= DEEPEST; depth++)
+        for (unsigned depth = 1; depth <= INDENTED_MOST; depth++)
                 weir__sink_printf(sink, ".d%u{--depth:%u}", depth, depth);
         weir__sink_text(sink, "</style>\n");
 }

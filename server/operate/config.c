@@ -8,17 +8,17 @@
 #include "protocol/message/gate.h"
 #include "protocol/coding/gzip.h"
 
-#define MAX_HEAD      ((size_t)32 * 1024) /* bytes */
-#define MAX_LINE      ((size_t)8 * 1024)
-#define MAX_FIELDS    256
-#define MAX_PAIRS     1000
-#define MAX_BODY      ((size_t)1024 * 1024)
-#define HEAD_TIMEOUT  WEIR_SEC(10)
-#define BODY_TIMEOUT  WEIR_SEC(30)
-#define IDLE_TIMEOUT  WEIR_SEC(60)
-#define WRITE_TIMEOUT WEIR_SEC(60)
-#define HANDSHAKE     WEIR_SEC(10)
-#define STOP_WITHIN   WEIR_SEC(30)
+#define MAX_REQUEST_HEAD ((size_t)32 * 1024) /* bytes */
+#define MAX_LINE         ((size_t)8 * 1024)  /* bytes */
+#define MAX_FIELDS       256
+#define MAX_PAIRS        1000                  /* of a query, a form or cookies */
+#define MAX_REQUEST_BODY ((size_t)1024 * 1024) /* bytes */
+#define HEAD_TIMEOUT     WEIR_SEC(10)
+#define BODY_TIMEOUT     WEIR_SEC(30)
+#define IDLE_TIMEOUT     WEIR_SEC(60)
+#define WRITE_TIMEOUT    WEIR_SEC(60)
+#define HANDSHAKE        WEIR_SEC(10)
+#define STOP_WITHIN      WEIR_SEC(30)
 
 #define COMPRESS_LEAST 1024 /* bytes of a body */
 
@@ -56,9 +56,9 @@ weir__server_config_read(struct weir_http_server_config *to, const struct weir_h
         const struct {
                 size_t *field, value;
         } sizes[] = {
-                {&to->max_connections, SIZE_MAX}, {&to->max_connections_per_address, SIZE_MAX},
-                {&to->max_head, MAX_HEAD},        {&to->max_body, MAX_BODY},
-                {&to->max_line, MAX_LINE},        {&to->max_fields, MAX_FIELDS},
+                {&to->max_connections, SIZE_MAX},  {&to->max_connections_per_address, SIZE_MAX},
+                {&to->max_head, MAX_REQUEST_HEAD}, {&to->max_body, MAX_REQUEST_BODY},
+                {&to->max_line, MAX_LINE},         {&to->max_fields, MAX_FIELDS},
                 {&to->max_pairs, MAX_PAIRS},
         };
         const struct {
