@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define MAX_PARAMETERS 65535
+#define MAX_PARAMETERS 65535 /* the protocol counts them in 16 bits */
 
 /* -- the task -- */
 

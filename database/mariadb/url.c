@@ -8,7 +8,7 @@
 
 #include <weir/url.h>
 
-#define MAX_PAIRS 16 /* of a query */
+#define MAX_OPTIONS 16 /* in the query of a URL */
 
 void
 weir__mariadb_target_free(struct weir__mariadb_target *target)
@@ -97,7 +97,7 @@ read_query(struct weir__mariadb_target *target, const char *query, const char **
 
         if (!query)
                 return 0;
-        weir_form *form = weir_form_parse(query, strlen(query), MAX_PAIRS);
+        weir_form *form = weir_form_parse(query, strlen(query), MAX_OPTIONS);
         if (!form) {
                 *ret_problem = "the query of the URL cannot be read";
                 return errno == ENOMEM ? -ENOMEM : -EINVAL;

@@ -15,8 +15,8 @@
 
 #include <weir/promise.h>
 
-#define FIRST_PAUSE WEIR_MSEC(20)
-#define STACK_SIZE  ((size_t)256 << 10)
+#define CANCEL_PAUSE_FIRST WEIR_MSEC(20)
+#define CANCEL_STACK_SIZE  ((size_t)256 << 10) /* bytes */
 
 /* Of its thread. */
 struct request {
@@ -73,7 +73,7 @@ on_pause_over(weir_task *timer, void *context)
 static void
 ask_again_later(struct weir__pq_link *link)
 {
-        weir_nsec pause = FIRST_PAUSE << (link->requests < 6 ? link->requests : 6);
+        weir_nsec pause = CANCEL_PAUSE_FIRST << (link->requests < 6 ? link->requests : 6);
         weir_task *timer = weir_timer_new(pause, on_pause_over, NULL);
 
         link->requests++;
@@ -112,7 +112,7 @@ start_thread(struct request *request)
 
         pthread_attr_init(&attributes);
         pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
-        pthread_attr_setstacksize(&attributes, STACK_SIZE);
+        pthread_attr_setstacksize(&attributes, CANCEL_STACK_SIZE);
         sigfillset(&all);
         pthread_sigmask(SIG_SETMASK, &all, &before);
         int failed = pthread_create(&thread, &attributes, send_request, request);

@@ -21,8 +21,8 @@
 
 #include <weir/log.h>
 
-#define FIRST_PAUSE WEIR_MSEC(20)
-#define LAST_PAUSE  WEIR_SEC(5)
+#define LISTEN_PAUSE_FIRST WEIR_MSEC(20)
+#define LISTEN_PAUSE_LAST  WEIR_SEC(5)
 
 #define NAME_MAX_BYTES 63 /* the server cuts longer ones, and notifies the shorter name: NAMEDATALEN */
 
@@ -180,7 +180,7 @@ on_listening(weir_task *query, void *context)
                 if (listener->state == STATE_ACTIVE)
                         post_event(listener, NULL, 0);
                 else if (listener->state == STATE_NEW)
-                        weir__sql_look_at(&pool->base, weir_now() + LAST_PAUSE);
+                        weir__sql_look_at(&pool->base, weir_now() + LISTEN_PAUSE_LAST);
         }
         is_refused = listener->state == STATE_REFUSED && !listener->is_over;
         pthread_mutex_unlock(&pool->base.lock);
@@ -237,7 +237,7 @@ ask(weir_pq *hub, struct weir_pq_listener *listener)
                 pthread_mutex_lock(&pool->base.lock);
                 listener->is_asked = false;
                 listener->state = STATE_NEW;
-                weir__sql_look_at(&pool->base, weir_now() + LAST_PAUSE);
+                weir__sql_look_at(&pool->base, weir_now() + LISTEN_PAUSE_LAST);
                 pthread_mutex_unlock(&pool->base.lock);
         }
         unref_listener(listener);
@@ -272,7 +272,7 @@ make_link(weir_pq *pool, weir_nsec now)
         }
         struct weir__pq_link *link = weir__pq_link_new(pool);
         if (!link) {
-                pool->hub_not_before = now + LAST_PAUSE;
+                pool->hub_not_before = now + LISTEN_PAUSE_LAST;
                 weir__sql_look_at(&pool->base, pool->hub_not_before);
                 return NULL;
         }
@@ -325,9 +325,9 @@ weir__pq_hub_is_lost(weir_pq *pool)
                 at->state = STATE_NEW;
         }
         pool->hub_not_before = weir_now() + pool->hub_pause;
-        pool->hub_pause = pool->hub_pause == 0               ? FIRST_PAUSE
-                          : pool->hub_pause < LAST_PAUSE / 2 ? 2 * pool->hub_pause
-                                                             : LAST_PAUSE;
+        pool->hub_pause = pool->hub_pause == 0                      ? LISTEN_PAUSE_FIRST
+                          : pool->hub_pause < LISTEN_PAUSE_LAST / 2 ? 2 * pool->hub_pause
+                                                                    : LISTEN_PAUSE_LAST;
         pool->hub_link = NULL;
         if (link)
                 weir__pq_link_unref(link); /* never the last: its caller has one */

@@ -9,7 +9,7 @@
 
 #include <weir/runtime.h>
 
-#define MAX_PARAMETERS 65535
+#define MAX_PARAMETERS 65535 /* the protocol counts them in 16 bits */
 
 /* -- the task -- */
 

@@ -19,10 +19,10 @@
 
 #include "database/redis/redis.h"
 
-#define PAUSE      WEIR_MSEC(20)
-#define PAUSE_MOST WEIR_SEC(2)
-#define WORD_MOST  40 /* bytes of an argument in a dump */
-#define REDIRECTS  5
+#define RETRY_PAUSE_FIRST WEIR_MSEC(20)
+#define RETRY_PAUSE_LAST  WEIR_SEC(2)
+#define WORD_MOST         40 /* bytes of an argument in a dump */
+#define REDIRECTS         5
 
 static void send_again(weir_task *pause, void *context);
 static void answered(weir_task *ask, void *context);
@@ -168,13 +168,13 @@ go_on(struct weir__redis_command *command, weir_task *task)
 bool
 weir__redis_command_pause(struct weir__redis_command *command)
 {
-        weir_nsec pause = PAUSE << (command->tries < 8 ? command->tries : 8);
+        weir_nsec pause = RETRY_PAUSE_FIRST << (command->tries < 8 ? command->tries : 8);
 
         if (command->tries >= command->redis->settings->config.retries)
                 return false;
         command->tries++;
         count(command, &command->redis->repeated);
-        return go_on(command, weir_timer_new(pause < PAUSE_MOST ? pause : PAUSE_MOST, send_again, command)) == 0;
+        return go_on(command, weir_timer_new(pause < RETRY_PAUSE_LAST ? pause : RETRY_PAUSE_LAST, send_again, command)) == 0;
 }
 
 /* Sends it once more after a while; not where what was said before on its connection is lost.  Returns whether that will be. */

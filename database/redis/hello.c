@@ -14,8 +14,8 @@
 
 #include "database/redis/redis.h"
 
-#define REPLY_MOST 16384
-#define READ_MOST  4096
+#define REPLY_MOST      16384 /* bytes */
+#define HELLO_READ_MOST 4096  /* bytes */
 
 enum step { HELLO, AUTH, SETNAME, SELECT, ROLE, OVER };
 
@@ -122,7 +122,7 @@ say(struct hello *hello, weir_series *series, enum step step)
         }
         weir__redis_encode(bytes, count, words, NULL);
         push(hello, series, weir_stream_write_new(hello->stream, bytes, size, NULL, NULL));
-        push(hello, series, weir_stream_read_new(hello->stream, 1, READ_MOST, on_read, NULL));
+        push(hello, series, weir_stream_read_new(hello->stream, 1, HELLO_READ_MOST, on_read, NULL));
         free(bytes);
 }
 
@@ -193,7 +193,7 @@ on_read(weir_task *read, void *context)
                 return;
         }
         if ((size_t)end != hello->used) {
-                push(hello, series, weir_stream_read_new(hello->stream, 1, READ_MOST, on_read, NULL));
+                push(hello, series, weir_stream_read_new(hello->stream, 1, HELLO_READ_MOST, on_read, NULL));
                 return;
         }
         hello->used = 0;

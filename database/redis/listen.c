@@ -13,10 +13,10 @@
 
 #include "database/redis/redis.h"
 
-#define PAUSE      WEIR_MSEC(50)
-#define PAUSE_MOST WEIR_SEC(5)
-#define PROBE      WEIR_SEC(20)
-#define READ_MOST  65536
+#define SUBSCRIBE_PAUSE_FIRST WEIR_MSEC(50)
+#define SUBSCRIBE_PAUSE_LAST  WEIR_SEC(5)
+#define PROBE                 WEIR_SEC(20)
+#define MESSAGES_READ_MOST    65536 /* bytes */
 
 static void on_read(weir_task *read, void *context);
 
@@ -58,7 +58,7 @@ put(weir_redis_subscription *subscription, weir_series *series, struct weir_redi
 static void
 push_read(weir_redis_subscription *subscription, weir_series *series)
 {
-        weir_task *read = weir_stream_read_new(subscription->fresh, 1, READ_MOST, on_read, subscription);
+        weir_task *read = weir_stream_read_new(subscription->fresh, 1, MESSAGES_READ_MOST, on_read, subscription);
 
         weir_series_push(series, weir_timeout_new(read, PROBE));
 }
@@ -67,7 +67,7 @@ static bool
 keep(weir_redis_subscription *subscription, const char *data, size_t size)
 {
         if (size > subscription->room - subscription->used) {
-                size_t room = subscription->used + size + READ_MOST;
+                size_t room = subscription->used + size + MESSAGES_READ_MOST;
                 char *input = realloc(subscription->input, room);
 
                 if (!input)
@@ -311,7 +311,7 @@ int
 weir__redis_listen(weir_redis_subscription *subscription)
 {
         unsigned failures = subscription->failures < 8 ? subscription->failures : 8;
-        weir_nsec pause = PAUSE << failures;
+        weir_nsec pause = SUBSCRIBE_PAUSE_FIRST << failures;
         weir_series *series = weir_series_new(on_end, subscription);
         bool waits = false;
 
@@ -320,7 +320,7 @@ weir__redis_listen(weir_redis_subscription *subscription)
 
                 if (lost)
                         put(subscription, series, lost, &waits);
-                weir_series_push(series, weir_timer_new(pause < PAUSE_MOST ? pause : PAUSE_MOST, NULL, NULL));
+                weir_series_push(series, weir_timer_new(pause < SUBSCRIBE_PAUSE_LAST ? pause : SUBSCRIBE_PAUSE_LAST, NULL, NULL));
         }
         subscription->status = 0;
         weir_series_push(series, weir_empty_new(choose, subscription));

@@ -86,14 +86,14 @@ room_for(size_t count, const char *const *arguments, const size_t *sizes)
         return room;
 }
 
-#define FEW 16
+#define MEASURED_MOST 16 /* arguments whose sizes lie on the stack */
 
 /* The same order with the sizes of its texts, which are counted once. */
 static weir_task *
 measure_and_make(const struct weir__redis_order *order, weir_task_fn *done, void *context)
 {
         struct weir__redis_order measured = *order;
-        size_t sizes[FEW];
+        size_t sizes[MEASURED_MOST];
 
         for (size_t i = 0; i < order->count; i++)
                 sizes[i] = strlen(order->arguments[i]);
@@ -104,7 +104,7 @@ measure_and_make(const struct weir__redis_order *order, weir_task_fn *done, void
 weir_task *
 weir__redis_command_new(const struct weir__redis_order *order, weir_task_fn *done, void *context)
 {
-        if (!order->sizes && order->count && order->count <= FEW && !order->fault)
+        if (!order->sizes && order->count && order->count <= MEASURED_MOST && !order->fault)
                 return measure_and_make(order, done, context);
         unsigned traits = order->count && !order->fault ? weir__redis_traits(order->count, order->arguments, order->sizes) : 0;
         size_t room = order->fault ? 0 : room_for(order->count, order->arguments, order->sizes);

@@ -8,7 +8,7 @@
 
 #include "database/redis/redis.h"
 
-#define NAME_MOST 20
+#define COMMAND_NAME_MAX 20 /* bytes */
 
 #define R WEIR__REDIS_READS
 #define W WEIR__REDIS_WAITS
@@ -225,7 +225,7 @@ fill_and_find(const char *text, size_t size)
 static inline __attribute__((__always_inline__)) const struct weir__redis_name *
 find(const char *text, size_t size)
 {
-        if (!size || size > NAME_MOST)
+        if (!size || size > COMMAND_NAME_MAX)
                 return &unknown;
         if (!atomic_load_explicit(&is_filled, memory_order_acquire))
                 return fill_and_find(text, size);

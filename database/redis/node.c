@@ -15,7 +15,7 @@
 
 #include "database/redis/redis.h"
 
-#define IDLE_LIMIT WEIR_SEC(300)
+#define REDIS_IDLE_LIMIT WEIR_SEC(300)
 
 static ssize_t
 find_end(const void *data, size_t size, void *context)
@@ -61,7 +61,7 @@ describe(struct weir__redis_node *node)
                 .connect_limit = config->connect_limit,
                 .hello_limit = config->connect_limit,
                 .reply_limit = config->command_limit,
-                .idle_limit = IDLE_LIMIT,
+                .idle_limit = REDIS_IDLE_LIMIT,
         };
         node->own = node->shared;
         node->own.match = NULL;

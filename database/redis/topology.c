@@ -180,7 +180,7 @@ weir__redis_redirect(weir_redis *redis, const struct weir__redis_node *from, con
 
 /* -- look-ups -- */
 
-#define PAUSE WEIR_MSEC(100) /* between two look-ups */
+#define LOOKUP_INTERVAL WEIR_MSEC(100) /* between two look-ups */
 
 struct lookup {
         weir_redis *redis; /* a reference */
@@ -317,7 +317,7 @@ weir__redis_look(weir_redis *redis)
         if (topology->settings->mode == WEIR__REDIS_SINGLE)
                 return;
         pthread_mutex_lock(&topology->lock);
-        bool may_look = !topology->is_looking && (!topology->looked_at || now - topology->looked_at >= PAUSE);
+        bool may_look = !topology->is_looking && (!topology->looked_at || now - topology->looked_at >= LOOKUP_INTERVAL);
         struct lookup *lookup = may_look ? calloc(1, sizeof *lookup) : NULL;
         if (lookup) {
                 topology->is_looking = true;

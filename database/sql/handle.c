@@ -12,8 +12,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#define FIRST_PAUSE WEIR_MSEC(10) /* after an attempt to connect that failed behind another one */
-#define LAST_PAUSE  WEIR_SEC(1)
+#define CONNECT_PAUSE_FIRST WEIR_MSEC(10) /* after an attempt to connect that failed behind another one */
+#define CONNECT_PAUSE_LAST  WEIR_SEC(1)
 
 /* -- references -- */
 
@@ -262,7 +262,9 @@ weir__sql_was_refused(struct weir__sql_pool *pool, weir_nsec made)
                 return;
         pool->refused_at = now;
         pool->not_before = weir__sql_later(now, pool->pause);
-        pool->pause = pool->pause == 0 ? FIRST_PAUSE : pool->pause < LAST_PAUSE / 2 ? 2 * pool->pause : LAST_PAUSE;
+        pool->pause = pool->pause == 0                       ? CONNECT_PAUSE_FIRST
+                      : pool->pause < CONNECT_PAUSE_LAST / 2 ? 2 * pool->pause
+                                                             : CONNECT_PAUSE_LAST;
 }
 
 void
