@@ -8,7 +8,7 @@
 
 #include "durable/batch.h"
 
-#define PIECE 50 /* operations that end in one callback */
+#define ENDED_AT_ONCE 50 /* operations, in one callback */
 
 void
 weir__durable_queue_init(struct weir__durable_queue *queue, weir_durable *store, void *owner,
@@ -57,7 +57,7 @@ weir__durable_end_in_pieces(struct weir__durable_op *first, int status, const ch
 {
         struct weir__durable_op **end = &first;
 
-        for (unsigned count = 0; *end && count < PIECE; count++)
+        for (unsigned count = 0; *end && count < ENDED_AT_ONCE; count++)
                 end = &(*end)->next;
         struct weir__durable_op *others = *end;
         *end = NULL;

@@ -19,7 +19,7 @@
 
 #include "durable/delivery.h"
 
-#define AFTER_ERROR WEIR_MSEC(200)
+#define END_RETRY WEIR_MSEC(200) /* after an error */
 
 struct weir__durable_delivery *
 weir__durable_delivery_ref(struct weir__durable_delivery *delivery)
@@ -96,7 +96,7 @@ static bool
 submit_later(weir_durable *store, struct weir__durable_op *op)
 {
         weir_waitgroup_add(store->group, 1);
-        if (weir_task_start(weir_timer_new(AFTER_ERROR, end_now, op)) == 0)
+        if (weir_task_start(weir_timer_new(END_RETRY, end_now, op)) == 0)
                 return true;
         weir_waitgroup_done(store->group);
         return false;

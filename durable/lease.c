@@ -10,7 +10,7 @@
 
 #include "durable/delivery.h"
 
-#define AFTER_ERROR WEIR_MSEC(200)
+#define RENEWAL_RETRY WEIR_MSEC(200) /* after an error */
 
 /* The lock is held. */
 static void
@@ -73,7 +73,7 @@ on_renewed(struct weir__durable_op *op)
         }
         pthread_mutex_lock(&store->lock);
         store->has_renewal = false;
-        arm_renewal(store, op->status ? AFTER_ERROR : op->lease / 3);
+        arm_renewal(store, op->status ? RENEWAL_RETRY : op->lease / 3);
         pthread_mutex_unlock(&store->lock);
         weir__durable_op_free(op);
 }
@@ -114,7 +114,7 @@ on_renewal(weir_task *timer, void *context)
         } else {
                 store->has_renewal = false;
                 if (weir_task_status(timer) == 0)
-                        arm_renewal(store, AFTER_ERROR);
+                        arm_renewal(store, RENEWAL_RETRY);
         }
         pthread_mutex_unlock(&store->lock);
         if (op) {

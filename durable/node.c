@@ -14,8 +14,8 @@
 
 #include "durable/store.h"
 
-#define LOOK_MOST   256
-#define AFTER_ERROR WEIR_SEC(1)
+#define LOOK_MOST  256         /* timers */
+#define LOOK_RETRY WEIR_SEC(1) /* after an error */
 
 /* The next tick is a regular one.  The lock is held. */
 static void
@@ -84,7 +84,7 @@ on_looked(struct weir__durable_op *op)
         bool should_look = !op->status && (store->should_look_again || count == op->most);
         weir_nsec next = op->next_ready == WEIR_FOREVER ? WEIR_FOREVER : weir__durable_add(op->next_ready, -op->now);
         weir_nsec wanted = store->wanted == WEIR_FOREVER ? WEIR_FOREVER : store->wanted - weir_now();
-        weir_nsec after_error = store->config.look < AFTER_ERROR ? store->config.look : AFTER_ERROR;
+        weir_nsec after_error = store->config.look < LOOK_RETRY ? store->config.look : LOOK_RETRY;
         weir_nsec soonest = next < wanted ? next : wanted;
         arm(store, op->status && after_error < soonest ? after_error : soonest);
         pthread_mutex_unlock(&store->lock);
@@ -138,7 +138,7 @@ weir__durable_look(weir_durable *store)
                         store->stats.looks++;
                         weir_waitgroup_add(store->group, 1); /* before a close can begin */
                 } else {
-                        arm(store, AFTER_ERROR);
+                        arm(store, LOOK_RETRY);
                 }
         }
         pthread_mutex_unlock(&store->lock);

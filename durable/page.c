@@ -24,9 +24,9 @@
 #include "durable/store.h"
 #include "durable/text.h"
 
-#define LIMIT     WEIR_SEC(3) /* of each operation */
-#define ROWS      100
-#define ROWS_MOST 1000
+#define OPERATION_LIMIT WEIR_SEC(3)
+#define PAGE_ROWS       100 /* unless the query says another number */
+#define ROWS_MOST       1000
 
 /* -- texts: a name may have been chosen by a stranger -- */
 
@@ -126,7 +126,7 @@ rows_of(const weir_task *exchange)
         const char *text = weir_http_query_value(exchange, "limit");
         long rows = text ? strtol(text, NULL, 10) : 0;
 
-        return rows < 1 ? ROWS : rows < ROWS_MOST ? (size_t)rows : ROWS_MOST;
+        return rows < 1 ? PAGE_ROWS : rows < ROWS_MOST ? (size_t)rows : ROWS_MOST;
 }
 
 /* -- pieces -- */
@@ -300,7 +300,7 @@ put_rows(weir_task *exchange, const char *what, const char *title, const weir_ta
 static void
 push(weir_task *exchange, weir_task *operation)
 {
-        weir_series_push(weir_series_of(exchange), weir_timeout_new(operation, LIMIT));
+        weir_series_push(weir_series_of(exchange), weir_timeout_new(operation, OPERATION_LIMIT));
 }
 
 /* Whether more can be asked: an engine that refuses is asked once, one that takes too long for one thing may have another. */

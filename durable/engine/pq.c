@@ -23,9 +23,9 @@
 #include "durable/batch.h"
 #include "durable/engine/pq_op.h"
 
-#define CONNECTIONS 4
-#define ATTEMPTS    20
-#define LIMIT       WEIR_SEC(10)
+#define ENGINE_CONNECTIONS 4
+#define ATTEMPTS           20
+#define QUERY_LIMIT        WEIR_SEC(10)
 
 struct pq_engine {
         struct weir__durable_engine base;
@@ -65,8 +65,8 @@ open_engine(const char *url, weir_durable *store)
 
         if (!engine)
                 return NULL;
-        config.connections = CONNECTIONS;
-        config.limit = LIMIT;
+        config.connections = ENGINE_CONNECTIONS;
+        config.limit = QUERY_LIMIT;
         engine->pool = weir_pq_new(url, &config);
         if (!engine->pool) {
                 int failed = errno;

@@ -1,8 +1,8 @@
 /* durable/engine/redis.c: timers in Redis.
  *
  * Operations wait in a queue.  A call of the script takes what waits, up to BATCH_MOST timers.  While it is under way the next
- * operations gather, because a call costs the server more than an operation.  When MANY wait, another call begins beside it, so
- * the server works on one while the replies to the other are read.  Each operation
+ * operations gather, because a call costs the server more than an operation.  When WAITING_LEAST wait, another call begins
+ * beside it, so the server works on one while the replies to the other are read.  Each operation
  * of a call succeeds or fails by itself; if no reply comes, all of them fail, and nobody knows whether they have happened.  Calls
  * that change something are therefore never repeated once they are out.
  *
@@ -21,10 +21,10 @@
 
 #include "durable/engine/redis_op.h"
 
-#define BATCH_MOST 128
-#define CALLS_MOST 2
-#define MANY       64
-#define RING       WEIR__DURABLE_REDIS_BASE ":ring"
+#define BATCH_MOST    128
+#define CALLS_MOST    2
+#define WAITING_LEAST 64 /* operations that wait, for a second call */
+#define RING          WEIR__DURABLE_REDIS_BASE ":ring"
 
 struct redis_engine {
         struct weir__durable_engine base;
@@ -201,7 +201,7 @@ take_some(struct redis_engine *engine)
         struct weir__durable_op *first = NULL, **end = &engine->first;
 
         pthread_mutex_lock(&engine->lock);
-        if (engine->first && (!engine->calls || (engine->calls < CALLS_MOST && engine->waiting >= MANY))) {
+        if (engine->first && (!engine->calls || (engine->calls < CALLS_MOST && engine->waiting >= WAITING_LEAST))) {
                 size_t weight = 0;
 
                 for (; *end && (!weight || weight + weir__durable_redis_weight(*end) <= BATCH_MOST); end = &(*end)->next) {

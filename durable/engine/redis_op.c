@@ -14,10 +14,10 @@
 
 /* -- instants: 11 digits of seconds since the earliest one, and 9 of nanoseconds -- */
 
-#define BIAS         9223372037
-#define DIGITS       20
-#define TOKEN_DIGITS 16
-#define NSEC_PER_SEC 1000000000
+#define BIAS           9223372037
+#define INSTANT_DIGITS 20
+#define TOKEN_DIGITS   16
+#define NSEC_A_SECOND  1000000000
 
 static void
 write_digits(char *out, uint64_t value, size_t count)
@@ -31,10 +31,10 @@ write_digits(char *out, uint64_t value, size_t count)
 static void
 write_instant(char *out, weir_nsec at)
 {
-        int64_t seconds = at / NSEC_PER_SEC, rest = at % NSEC_PER_SEC;
+        int64_t seconds = at / NSEC_A_SECOND, rest = at % NSEC_A_SECOND;
 
         if (rest < 0) {
-                rest += NSEC_PER_SEC;
+                rest += NSEC_A_SECOND;
                 seconds--;
         }
         write_digits(out, (uint64_t)(seconds + BIAS), 11);
@@ -63,13 +63,13 @@ are_digits(const char *text, size_t count)
 static bool
 is_instant_at(const char *text)
 {
-        return are_digits(text, DIGITS) && memcmp(text, "18446744073854775807", DIGITS) <= 0;
+        return are_digits(text, INSTANT_DIGITS) && memcmp(text, "18446744073854775807", INSTANT_DIGITS) <= 0;
 }
 
 static bool
 is_instant(const struct weir_redis_reply *reply)
 {
-        return reply && reply->type == WEIR_REDIS_STRING && reply->size == DIGITS && is_instant_at(reply->text);
+        return reply && reply->type == WEIR_REDIS_STRING && reply->size == INSTANT_DIGITS && is_instant_at(reply->text);
 }
 
 /* Of what is_instant_at. */
@@ -78,7 +78,7 @@ read_instant_at(const char *text)
 {
         int64_t seconds = (int64_t)read_digits(text, 11) - BIAS, rest = (int64_t)read_digits(text + 11, 9);
 
-        return seconds < 0 ? (seconds + 1) * NSEC_PER_SEC + (rest - NSEC_PER_SEC) : seconds * NSEC_PER_SEC + rest;
+        return seconds < 0 ? (seconds + 1) * NSEC_A_SECOND + (rest - NSEC_A_SECOND) : seconds * NSEC_A_SECOND + rest;
 }
 
 static weir_nsec
@@ -151,7 +151,7 @@ add_instant(struct weir__durable_redis_words *words, weir_nsec at)
         char *text = words->numbers[words->count];
 
         write_instant(text, at);
-        weir__durable_redis_add(words, text, DIGITS);
+        weir__durable_redis_add(words, text, INSTANT_DIGITS);
 }
 
 static void
@@ -301,8 +301,8 @@ number_of(const struct weir_redis_reply *reply)
 /* Where the parts of the state are. */
 enum {
         AT_READY = 1,
-        AT_DUE = AT_READY + DIGITS,
-        AT_GENERATION = AT_DUE + DIGITS,
+        AT_DUE = AT_READY + INSTANT_DIGITS,
+        AT_GENERATION = AT_DUE + INSTANT_DIGITS,
         AT_TOKEN = AT_GENERATION + TOKEN_DIGITS,
         AT_ATTEMPT = AT_TOKEN + TOKEN_DIGITS
 };
