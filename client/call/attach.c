@@ -381,7 +381,7 @@ run_granted(struct weir__work *work)
         if (has_choice)
                 take_choice(self);
         self->seeker.connection = NULL;
-        if (connection && !weir__wire_claim(weir__wire_of(connection)))
+        if (connection && !weir__wire_take_reserved(weir__wire_of(connection)))
                 connection = NULL;
         if (self->state == WEIR__CALL_OVER) {
                 if (connection)

@@ -219,7 +219,7 @@ use_grant(struct weir__client_request *request)
         struct weir__pooled *connection = request->seeker.connection;
 
         request->seeker.connection = NULL;
-        if (!connection || !weir__wire_claim(weir__wire_of(connection)))
+        if (!connection || !weir__wire_take_reserved(weir__wire_of(connection)))
                 return false;
         prepare_call(request);
         weir__wire_start(weir__wire_of(connection), &request->call);
@@ -325,7 +325,7 @@ settle(struct weir__io_task *io, int verdict)
         struct weir__pooled *connection = request->seeker.connection;
 
         request->seeker.connection = NULL;
-        if (connection && weir__wire_claim(weir__wire_of(connection)))
+        if (connection && weir__wire_take_reserved(weir__wire_of(connection)))
                 weir__pool_put(connection);
         if (request->body)
                 request->body[request->body_size] = '\0';

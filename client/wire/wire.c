@@ -83,7 +83,7 @@ leave_stream(struct weir__wire *wire)
         (void)weir__transport_set_limit(&stream->transport, 0, WEIR_FOREVER);
         weir__stream_give_back(stream);
         stream->transport.is_ready = is_ready; /* what has come was read; more has an event of its own */
-        if (!wire->pooled.is_reserved)         /* else weir__wire_claim does */
+        if (!wire->pooled.is_reserved)         /* else weir__wire_take_reserved does */
                 deliver_ending(wire);
         return stream;
 }
@@ -108,7 +108,7 @@ weir__wire_end(struct weir__wire *wire, int status)
 }
 
 bool
-weir__wire_claim(struct weir__wire *wire)
+weir__wire_take_reserved(struct weir__wire *wire)
 {
         wire->pooled.is_reserved = false;
         if (!wire->stream)

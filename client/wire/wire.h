@@ -48,8 +48,8 @@ struct weir__wire *weir__wire_new(struct weir__client_branch *branch, struct wei
 
 void weir__wire_end(struct weir__wire *wire, int status); /* does nothing if it is over */
 
-/* It was reserved, and who has it has come.  Returns false if it is over: then it is gone. */
-bool weir__wire_claim(struct weir__wire *wire);
+/* It was reserved, and is taken by the request that it was reserved for.  Returns false if it is over: then it is gone. */
+bool weir__wire_take_reserved(struct weir__wire *wire);
 /* Whether a look at an idle one does not find it closed by the server.  A look costs a system call: there is one only if it was
  * idle for a while. */
 bool weir__wire_is_alive(const struct weir__pooled *connection);

@@ -134,7 +134,7 @@ carry_out(struct weir__work *work)
 static const struct weir__work_ops order_ops = {.run = carry_out};
 
 bool
-weir__stream_claim(struct weir__transport *transport)
+weir__stream_order_turn(struct weir__transport *transport)
 {
         struct weir_stream *stream = stream_of(transport);
 

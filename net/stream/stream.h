@@ -117,7 +117,7 @@ void weir__stream_drop(struct weir_stream *stream);
         {                                                                                                                 \
                 .source = WEIR__TRANSPORT_SOURCE, .readable = weir__stream_readable, .writable = weir__stream_writable,   \
                 .ended = weir__stream_ended, .hung_up = weir__stream_hung_up, .requeued = weir__stream_requeued,          \
-                .time_is_up = (its_time_is_up), .limit = weir__stream_limit, .claim = weir__stream_claim,                 \
+                .time_is_up = (its_time_is_up), .limit = weir__stream_limit, .order_turn = weir__stream_order_turn,       \
                 .shutdown = weir__stream_shut_down, .written = weir__stream_written, .closed = (its_closed),              \
                 .unused = weir__stream_unused                                                                             \
         }
@@ -128,7 +128,7 @@ void weir__stream_hung_up(struct weir__transport *transport);
 void weir__stream_requeued(struct weir__transport *transport);
 void weir__stream_shut_down(struct weir__transport *transport);
 void weir__stream_unused(struct weir__transport *transport);
-bool weir__stream_claim(struct weir__transport *transport);
+bool weir__stream_order_turn(struct weir__transport *transport);
 struct weir__limit *weir__stream_limit(struct weir__transport *transport, bool should_make);
 
 void weir__stream_wrapped(struct weir_stream *stream);

@@ -29,7 +29,7 @@ weir__transport_close(struct weir__transport *transport)
         bool is_on_its_way = transport->is_requeued;
         transport->is_requeued = true; /* from here on it frees the transport */
         weir__transport_ops_of(transport)->closed(transport);
-        if (!is_on_its_way && weir__transport_claim(transport))
+        if (!is_on_its_way && weir__transport_order_turn(transport))
                 weir__deliver(poller, &transport->requeued);
 }
 

@@ -69,7 +69,7 @@ weir__handshakes_may_go_on(struct weir__handshakes *handshakes, struct weir__tra
         handshakes->has_turn = false;
         if (!may_go_on && !transport->is_requeued) {
                 transport->is_requeued = true;
-                if (weir__transport_claim(transport))
+                if (weir__transport_order_turn(transport))
                         weir__work_append(&handshakes->waiting, &transport->requeued);
         }
         return may_go_on;

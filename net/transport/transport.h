@@ -56,9 +56,10 @@ struct weir__transport_ops {
          * memory.  NULL in place of the function: a struct weir__limit lies right behind the transport. */
         struct weir__limit *(*limit)(struct weir__transport *transport, bool should_make);
 
-        /* `requeued` is wanted, which has other uses for its owner.  Result: true: it is given to the poller now; false: it is on
-         * its way already.  The owner calls weir__transport_take_turn when it has come.  NULL: it has no other use. */
-        bool (*claim)(struct weir__transport *transport);
+        /* A turn is wanted, and the owner has other uses for the work item `requeued`.  Result: true: it is given to the poller
+         * now; false: it is on its way already.  The owner calls weir__transport_take_turn when it has come.  NULL: it has no
+         * other use. */
+        bool (*order_turn)(struct weir__transport *transport);
 
         /* Later as well. */
         void (*shutdown)(struct weir__transport *transport); /* the runtime is ending */
@@ -172,13 +173,13 @@ void weir__transport_count_read(struct weir__transport *transport, size_t size);
 void weir__transport_requeue(struct weir__transport *transport); /* weir__transport_ops.requeued follows */
 void weir__transport_take_turn(struct weir__transport *transport); /* transport.c: it has come; may free the transport */
 
-/* Whether `requeued` is to be given to the poller, for a turn that `is_requeued` tells of. */
+/* Orders a turn, which `is_requeued` tells of.  Returns whether `requeued` is to be given to the poller for it. */
 static inline bool
-weir__transport_claim(struct weir__transport *transport)
+weir__transport_order_turn(struct weir__transport *transport)
 {
         const struct weir__transport_ops *ops = weir__transport_ops_of(transport);
 
-        return !ops->claim || ops->claim(transport);
+        return !ops->order_turn || ops->order_turn(transport);
 }
 
 /* -- the end: close.c -- */

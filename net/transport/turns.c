@@ -17,7 +17,7 @@ weir__transport_requeue(struct weir__transport *transport)
         if (transport->is_requeued)
                 return;
         transport->is_requeued = true;
-        if (weir__transport_claim(transport))
+        if (weir__transport_order_turn(transport))
                 weir__deliver_requeued(weir__transport_poller(transport), &transport->requeued);
 }
 

@@ -198,26 +198,26 @@ logarithm(uint64_t number)
         return ((int64_t)exponent << LOG_BITS) + sum;
 }
 
-/* A member's claim to a key: `cost` / `weight`; the least one wins.  Each member draws -log(u) for the key, with u from 0 to 1.
- * So it wins by its share of the weights, and a member that comes or goes moves only the keys that it wins.  With equal weights
- * the logarithm changes nothing. */
-struct claim {
+/* Rendezvous hashing.  A member's score for a key is `cost` / `weight`; the least one wins.  Each member draws -log(u) for the
+ * key, with u from 0 to 1.  So it wins by its share of the weights, and a member that comes or goes moves only the keys that it
+ * wins.  With equal weights the logarithm changes nothing. */
+struct score {
         uint64_t cost;
         uint32_t weight;
 };
 
-static struct claim
-claim_of(const struct weir_member *member, uint64_t key, bool is_even)
+static struct score
+score_of(const struct weir_member *member, uint64_t key, bool is_even)
 {
         uint64_t number = mix(key + member->hash);
 
         if (is_even)
-                return (struct claim){~number, 1};
-        return (struct claim){(uint64_t)(((int64_t)64 << LOG_BITS) - logarithm(number | 1)), weir__member_weight(member)};
+                return (struct score){~number, 1};
+        return (struct score){(uint64_t)(((int64_t)64 << LOG_BITS) - logarithm(number | 1)), weir__member_weight(member)};
 }
 
 static bool
-is_less(struct claim one, struct claim two, bool is_even)
+is_less(struct score one, struct score two, bool is_even)
 {
         return is_even ? one.cost < two.cost : one.cost * two.weight < two.cost * one.weight;
 }
@@ -234,12 +234,12 @@ static struct weir_member *
 choose_among(const struct weir_upstream *upstream, const struct weir__choices *choices, uint64_t key, uint64_t in_flight)
 {
         uint64_t weight = weir__choices_weight(choices);
-        struct claim least = {0, 0};
+        struct score least = {0, 0};
         struct weir_member *best = NULL;
 
         for (size_t i = 0; i < choices->count; i++) {
                 struct weir_member *member = choices->at[i];
-                struct claim its = claim_of(member, key, choices->is_even);
+                struct score its = score_of(member, key, choices->is_even);
 
                 if ((best && !is_less(its, least, choices->is_even)) || !is_below_bound(upstream, member, in_flight, weight))
                         continue;
