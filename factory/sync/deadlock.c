@@ -6,8 +6,8 @@
  * Locks:   one series' at a time, and under it a guard's.  None is held from one step to the next.
  *
  * The steps of a search see the circle at different times, so a second round looks at each step again.  A wait and a grant have
- * turns that no other one has.  So a step that is seen twice with the same turns was there all the time between, and the whole
- * circle was there when the second round began.
+ * sequence numbers that no other one of that guard has.  So a step that is seen twice with the same numbers was there all the
+ * time between, and the whole circle was there when the second round began.
  *
  * A holder waits for a guard if its current task does, or if that task waits for the series that it runs, and one of these does.
  * A race is no such task, nor is one that stops at a failure: another of its series may end it.  A fiber waits for what it
@@ -30,14 +30,14 @@
 
 struct holder {
         struct weir_series *series; /* with a reference */
-        uint32_t turn;              /* of the grant */
+        uint32_t sequence;          /* of the grant */
 };
 
 /* A series that waits for a guard, and who has that. */
 struct step {
         struct weir_series *waiting; /* with a reference */
         weir_guard *guard;           /* with a reference */
-        uint32_t turn;               /* of the wait */
+        uint32_t sequence;           /* of the wait */
         struct holder holder;
 };
 
@@ -57,7 +57,7 @@ struct search {
 
 /* The guard that the current task of a series waits for, with a reference.  NULL: it waits for none.  Under the series' lock. */
 static weir_guard *
-guard_waited_for(const struct weir_series *series, uint32_t *turn)
+guard_waited_for(const struct weir_series *series, uint32_t *sequence)
 {
         const struct weir_task *task = series->current;
 
@@ -69,7 +69,7 @@ guard_waited_for(const struct weir_series *series, uint32_t *turn)
         weir__lock(&guard->object.lock);
         bool waits = atomic_load_explicit(&task->word, memory_order_relaxed) == WEIR__PENDING; /* so its hold is there */
         if (waits)
-                *turn = ((const struct weir__hold *)wait->message)->turn;
+                *sequence = ((const struct weir__hold *)wait->message)->sequence;
         weir__unlock(&guard->object.lock);
         return waits ? weir_guard_ref(guard) : NULL;
 }
@@ -93,7 +93,7 @@ holders_of(weir_guard *guard, struct holder holders[SHARERS])
         weir__lock(&guard->object.lock);
         for (struct weir__hold *hold = next_hold(guard, NULL); hold && count < SHARERS; hold = next_hold(guard, hold))
                 if (hold->series)
-                        holders[count++] = (struct holder){weir__series_ref(hold->series), hold->turn};
+                        holders[count++] = (struct holder){weir__series_ref(hold->series), hold->sequence};
         weir__unlock(&guard->object.lock);
         return count;
 }
@@ -105,7 +105,7 @@ hold_of(const weir_guard *guard, const struct holder *holder)
         unsigned seen = 0;
 
         for (struct weir__hold *hold = next_hold(guard, NULL); hold && seen < SHARERS; hold = next_hold(guard, hold)) {
-                if (hold->series == holder->series && hold->turn == holder->turn)
+                if (hold->series == holder->series && hold->sequence == holder->sequence)
                         return hold;
                 seen += hold->series != NULL;
         }
@@ -126,15 +126,15 @@ static bool
 waits_still(const struct step *step, const struct weir_series *holder)
 {
         const struct weir_series *around = step->waiting;
-        uint32_t turn = 0;
+        uint32_t sequence = 0;
 
         weir__lock(&step->waiting->lock);
-        weir_guard *guard = guard_waited_for(step->waiting, &turn);
+        weir_guard *guard = guard_waited_for(step->waiting, &sequence);
         while (around && around != holder)
                 around = around->parent;
         weir__unlock(&step->waiting->lock);
         weir_guard_unref(guard);
-        return guard == step->guard && turn == step->turn && around;
+        return guard == step->guard && sequence == step->sequence && around;
 }
 
 static bool
@@ -179,7 +179,7 @@ is_followed(const struct search *search, const struct weir_series *holder)
 
 /* The series waits for that guard.  Consumes the reference of the guard. */
 static void
-follow_guard(struct search *search, struct weir_series *series, weir_guard *guard, uint32_t turn)
+follow_guard(struct search *search, struct weir_series *series, weir_guard *guard, uint32_t sequence)
 {
         struct holder holders[SHARERS];
         unsigned count = search->count < CIRCLE_MOST ? holders_of(guard, holders) : 0;
@@ -191,7 +191,8 @@ follow_guard(struct search *search, struct weir_series *series, weir_guard *guar
                         weir_series_unref(holders[i].series);
                         continue;
                 }
-                search->steps[search->count++] = (struct step){weir_series_ref(series), weir_guard_ref(guard), turn, holders[i]};
+                search->steps[search->count++] = (struct step){weir_series_ref(series), weir_guard_ref(guard), sequence,
+                                                               holders[i]};
                 if (is_closed)
                         close_circle(search);
                 else
@@ -253,18 +254,18 @@ follow_children(struct search *search, struct weir_series *series, const struct 
 static void
 follow(struct search *search, struct weir_series *series)
 {
-        uint32_t turn = 0;
+        uint32_t sequence = 0;
 
         if (search->left == 0 || search->depth == NESTED_MOST || search->told == TOLD_MOST)
                 return;
         search->left--;
         search->depth++;
         weir__lock(&series->lock);
-        weir_guard *guard = guard_waited_for(series, &turn);
+        weir_guard *guard = guard_waited_for(series, &sequence);
         const struct weir_task *task = series->current, *fiber = fiber_of(series);
         weir__unlock(&series->lock);
         if (guard) {
-                follow_guard(search, series, guard, turn);
+                follow_guard(search, series, guard, sequence);
         } else {
                 follow_children(search, series, task, 0);
                 follow_children(search, series, fiber, 1);

@@ -62,7 +62,7 @@ grant(weir_guard *guard, struct weir__hold *hold)
                 guard->holder = hold;
         }
         hold->since = weir__clock_now();
-        hold->turn = ++guard->turns;
+        hold->sequence = ++guard->sequence;
 }
 
 static void
@@ -268,7 +268,7 @@ try(struct weir__wait *wait, struct weir__work_list *claimed)
         if (would_wait_for_itself(guard, wait->task->task.series))
                 return -EDEADLK;
         if (!is_possible(guard, wait->message) || weir__wait_oldest_pending(&guard->waits)) {
-                ((struct weir__hold *)wait->message)->turn = ++guard->turns;
+                ((struct weir__hold *)wait->message)->sequence = ++guard->sequence;
                 weir__deadlock_note(guard);
                 return -EAGAIN;
         }

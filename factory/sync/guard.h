@@ -20,7 +20,7 @@ struct weir_guard {
         struct weir__list waits;
         struct weir__hold *holder;       /* alone; NULL: nobody */
         struct weir__list sharers; /* their holds, the oldest first; none while there is a holder */
-        uint32_t turns;            /* waits and grants that there were, modulo 2^32 */
+        uint32_t sequence;         /* of the last wait or grant: it counts them, modulo 2^32 */
         bool is_noted;             /* a search for deadlocks will begin here */
         struct weir__link noted;   /* while it is; guarded by a lock of deadlock_log.c */
 
@@ -35,7 +35,7 @@ struct weir__hold {
         bool is_told;             /* in a circle that was logged; guarded by the lock of the guard */
 
         /* Guarded by the lock of the guard. */
-        uint32_t turn; /* of the wait, then of the grant */
+        uint32_t sequence; /* of the wait, then of the grant */
         struct weir_series *series; /* that has it; NULL: the callback has not begun, or the guard is being passed on */
         weir_nsec since;
         struct weir__link link;                /* of a shared one that was granted */
