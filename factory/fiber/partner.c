@@ -14,21 +14,21 @@
 enum { IDLE, RUN, END };
 
 static void
-set_turn(struct weir__partner *partner, unsigned turn)
+set_state(struct weir__partner *partner, unsigned state)
 {
-        atomic_store_explicit(&partner->turn, turn, memory_order_release);
-        weir__futex_wake(&partner->turn, 1);
+        atomic_store_explicit(&partner->state, state, memory_order_release);
+        weir__futex_wake(&partner->state, 1);
 }
 
 /* Returns the next one. */
 static unsigned
-wait_for_turn(struct weir__partner *partner, unsigned past)
+wait_for_change(struct weir__partner *partner, unsigned past)
 {
-        unsigned turn;
+        unsigned state;
 
-        while ((turn = atomic_load_explicit(&partner->turn, memory_order_acquire)) == past)
-                weir__futex_wait(&partner->turn, past);
-        return turn;
+        while ((state = atomic_load_explicit(&partner->state, memory_order_acquire)) == past)
+                weir__futex_wait(&partner->state, past);
+        return state;
 }
 
 static void *
@@ -38,13 +38,13 @@ partner_main(void *argument)
 
         pthread_setname_np(pthread_self(), partner->name);
         weir__thread_release_cpu(); /* it comes from a worker, which may stay on one */
-        while (wait_for_turn(partner, IDLE) == RUN) {
+        while (wait_for_change(partner, IDLE) == RUN) {
                 weir__worker_current = partner->worker;
                 partner->function(partner->argument);
                 if (!weir__worker_current)
                         weir__user_forked();
                 weir__worker_current = NULL;
-                set_turn(partner, IDLE);
+                set_state(partner, IDLE);
         }
         weir__trace_leave();
         return NULL;
@@ -63,13 +63,13 @@ weir__partner_run(struct weir__partner *partner, void (*function)(void *argument
         partner->worker = weir__worker_self();
         partner->function = function;
         partner->argument = argument;
-        set_turn(partner, RUN);
-        wait_for_turn(partner, RUN);
+        set_state(partner, RUN);
+        wait_for_change(partner, RUN);
 }
 
 void
 weir__partner_end(struct weir__partner *partner)
 {
-        set_turn(partner, END);
+        set_state(partner, END);
         pthread_join(partner->thread, NULL);
 }

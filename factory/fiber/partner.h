@@ -11,7 +11,7 @@ struct weir__worker;
 struct weir__partner {
         const char *name; /* constant */
         pthread_t thread;
-        _Atomic unsigned turn; /* a futex: release, acquire */
+        _Atomic unsigned state; /* a futex: release, acquire */
 
         /* Of the stretch. */
         struct weir__worker *worker;

@@ -3,14 +3,14 @@
  *
  *   Worker    two of them: the one that gets the fiber runs its stretch, itself or by the partner, and waits then.  What the fiber
  *             awaits may end at once, so the other one may run the next stretch
- *   Partner   waits for its turn, runs a stretch, waits again; its memory is freed behind its end
+ *   Partner   waits until it is to RUN, runs a stretch, waits again; its memory is freed behind its end
  *
- * The function pins itself, awaits twice, unpins, awaits, pins itself again, and ends.  The word of the turns is a futex: who sleeps
+ * The function pins itself, awaits twice, unpins, awaits, pins itself again, and ends.  The word of the state is a futex: who sleeps
  * is woken by a wake, or for no reason.
  *
  * A MUTANT_* breaks one rule.  Each of them must be found guilty: README.md explains the interleavings. */
 
-#define IDLE 0 /* the turn */
+#define IDLE 0 /* the state */
 #define RUN  1
 #define END  2
 
@@ -22,7 +22,7 @@
 #define PARTNER 2 /* the number of its thread */
 #define STEPS   7
 
-byte turn;
+byte state;
 bool asleep[WORKERS + 1];
 bool made, gone, freed;
 
@@ -43,25 +43,25 @@ inline wake()
         d_step { touch(); asleep[0] = false; asleep[1] = false; asleep[PARTNER] = false }
 }
 
-inline set_turn(next)
+inline set_state(next)
 {
 #ifdef MUTANT_WOKEN_FIRST
         wake();
 #endif
         touch();
-        turn = next;
+        state = next;
 #ifndef MUTANT_WOKEN_FIRST
         wake()
 #endif
 }
 
 /* Until the word has another value than that. */
-inline wait_for_turn(me, past)
+inline wait_for_change(me, past)
 {
         do
         :: touch();
            if
-           :: turn != past -> break
+           :: state != past -> break
            :: else
            fi;
            d_step {
@@ -70,7 +70,7 @@ inline wait_for_turn(me, past)
 #ifdef MUTANT_SLEEPS_UNLOOKED
                 :: true -> asleep[me] = true
 #else
-                :: turn == past -> asleep[me] = true
+                :: state == past -> asleep[me] = true
 #endif
                 :: else
                 fi
@@ -105,10 +105,10 @@ proctype Partner()
 {
         made;
         do
-        :: wait_for_turn(PARTNER, IDLE);
+        :: wait_for_change(PARTNER, IDLE);
            if
-           :: turn == END -> break
-           :: turn == RUN ->
+           :: state == END -> break
+           :: state == RUN ->
                 stretch(PARTNER);
 #ifdef MUTANT_STARTED_BY_THE_PARTNER
                 if
@@ -116,7 +116,7 @@ proctype Partner()
                 :: else
                 fi;
 #endif
-                set_turn(IDLE)
+                set_state(IDLE)
            fi
         od;
         gone = true
@@ -126,7 +126,7 @@ inline run_stretch(me)
 {
         do
         :: if
-           :: pinned -> set_turn(RUN); wait_for_turn(me, RUN); assert(turn == IDLE)
+           :: pinned -> set_state(RUN); wait_for_change(me, RUN); assert(state == IDLE)
            :: !pinned -> stretch(me)
            fi;
            if
@@ -152,7 +152,7 @@ proctype Worker(byte me)
            :: wish == AWAIT -> deliver()
 #endif
            :: wish == OVER ->
-                set_turn(END);
+                set_state(END);
 #ifndef MUTANT_FREED_UNJOINED
                 gone;
 #endif
