@@ -10,7 +10,7 @@
  * its tier.  If a tier has no member that works, and the other one has, all that fail are ejected: the other tier takes over.  If
  * no tier has one, all members are used, whatever their state, and one success is enough to be CLOSED: panic.
  *
- * A report counts only in the turn of the pick: a request from before an ejection cannot end it, nor stand for a probe.
+ * A report counts only in the epoch of its pick: a request from before an ejection cannot end it, nor stand for a probe.
  *
  * Threads: any.
  * Locks:   the upstream's, which the callers hold.
@@ -78,7 +78,7 @@ static void
 set_state(struct weir_member *member, enum weir_member_state state)
 {
         member->state = state;
-        member->turn++;
+        member->epoch++;
         member->is_probed = false;
         member->is_failing = false;
 }
@@ -235,7 +235,7 @@ weir__breaker_report(struct weir_upstream *upstream, const struct weir__picked *
         struct weir_member *member = picked->member;
 
         member->failures += outcome == WEIR__OUTCOME_FAILURE;
-        if (picked->turn != member->turn || member->is_removed)
+        if (picked->epoch != member->epoch || member->is_removed)
                 return;
         if (outcome != WEIR__OUTCOME_SUCCESS && outcome != WEIR__OUTCOME_FAILURE) {
                 if (picked->is_probe) {

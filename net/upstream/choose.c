@@ -14,7 +14,7 @@
 #include "kernel/runtime/random.h"
 #include "net/upstream/member.h"
 
-#define TURN_BITS 16 /* of a weight in turns: a random start is finer than a weight */
+#define CREDIT_BITS 16 /* of a weight as a credit: a random start is finer than a weight */
 
 /* -- who is in question -- */
 
@@ -117,12 +117,12 @@ draw_of_two(const struct weir__choices *choices, const struct weir__wish *wish, 
         return two && has_less(one, two) ? two : one;
 }
 
-/* -- by turns -- */
+/* -- round robin -- */
 
 static int64_t
-turns_of(const struct weir_member *member)
+credit_of(const struct weir_member *member)
 {
-        return (int64_t)weir__member_weight(member) << TURN_BITS;
+        return (int64_t)weir__member_weight(member) << CREDIT_BITS;
 }
 
 /* With an own random start for each process, not all of them begin with the same member. */
@@ -132,15 +132,15 @@ shuffle(struct weir_upstream *upstream)
         int64_t all[WEIR__TIERS] = {0};
 
         for (size_t i = 0; i < upstream->count; i++)
-                all[upstream->members[i]->tier] += turns_of(upstream->members[i]);
+                all[upstream->members[i]->tier] += credit_of(upstream->members[i]);
         for (size_t i = 0; i < upstream->count; i++)
                 upstream->members[i]->current = (int64_t)below((uint64_t)all[upstream->members[i]->tier]);
         upstream->is_shuffled = true;
 }
 
 static struct weir_member *
-choose_by_turns(struct weir_upstream *upstream, const struct weir__choices *ready, const struct weir__wish *wish,
-                bool avoids_tried)
+choose_round_robin(struct weir_upstream *upstream, const struct weir__choices *ready, const struct weir__wish *wish,
+                   bool avoids_tried)
 {
         struct weir_member *next = NULL;
         int64_t all = 0;
@@ -152,8 +152,8 @@ choose_by_turns(struct weir_upstream *upstream, const struct weir__choices *read
 
                 if (!may_take(member, wish, avoids_tried))
                         continue;
-                member->current += turns_of(member);
-                all += turns_of(member);
+                member->current += credit_of(member);
+                all += credit_of(member);
                 if (!next || member->current > next->current)
                         next = member;
         }
@@ -300,7 +300,7 @@ weir__choose(struct weir_upstream *upstream, enum weir_member_tier tier, const s
         if (ready->count == 0)
                 return NULL;
         if (upstream->config.policy == WEIR_UPSTREAM_ROUND_ROBIN)
-                return choose_by_turns(upstream, ready, wish, avoids_tried);
+                return choose_round_robin(upstream, ready, wish, avoids_tried);
         if (upstream->config.policy == WEIR_UPSTREAM_HASH)
                 return choose_by_key(upstream, tier, wish, avoids_tried);
         struct weir_member *member = draw(upstream, ready, wish, avoids_tried);

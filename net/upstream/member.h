@@ -43,7 +43,7 @@ struct weir_member {
         bool is_probed;  /* HALF_OPEN: the probe is in flight */
         bool is_failing; /* CLOSED: it has failed too often, and is not ejected because too many are */
         enum weir_member_state state; /* never DISABLED: is_enabled */
-        uint32_t turn;                /* counts the changes of `state` */
+        uint32_t epoch;               /* counts the changes of `state` */
         uint32_t failures_in_row;
         uint32_t ejections_in_row;
         weir_nsec ejected_until; /* OPEN */

@@ -41,7 +41,7 @@ take(struct weir_upstream *upstream, struct weir_member *member, const struct we
 {
         atomic_store_explicit(&member->in_flight, weir__member_in_flight(member) + 1, memory_order_relaxed);
         member->requests++;
-        *picked = (struct weir__picked){member, member->turn, weir__breaker_picked(upstream, member)};
+        *picked = (struct weir__picked){member, member->epoch, weir__breaker_picked(upstream, member)};
         if (!wish->tried_count)
                 weir__hedge_deposit(upstream);
 }

@@ -22,7 +22,7 @@
 /* A member with a request in flight.  It may be copied; it is reported once. */
 struct weir__picked {
         struct weir_member *member;
-        uint32_t turn; /* of the member's breaker; a report from an earlier one does not move it */
+        uint32_t epoch; /* of the member; a report from an earlier one does not change its state */
         bool is_probe;
 };
 
