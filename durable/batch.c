@@ -12,7 +12,7 @@
 
 void
 weir__durable_queue_init(struct weir__durable_queue *queue, weir_durable *store, void *owner,
-                         bool (*start)(struct weir__durable_queue *queue, struct weir__durable_op *first, uint64_t turn))
+                         bool (*start)(struct weir__durable_queue *queue, struct weir__durable_op *first, uint64_t number))
 {
         *queue = (struct weir__durable_queue){.store = store, .owner = owner, .start = start, .last = &queue->first};
         pthread_mutex_init(&queue->lock, NULL);
@@ -77,7 +77,7 @@ weir__durable_end_in_pieces(struct weir__durable_op *first, int status, const ch
 
 /* Takes a batch out of the queue; NULL: nothing waits, and the queue is not busy any more. */
 static struct weir__durable_op *
-take_some(struct weir__durable_queue *queue, uint64_t *turn)
+take_some(struct weir__durable_queue *queue, uint64_t *number)
 {
         size_t bytes = 0;
 
@@ -93,7 +93,7 @@ take_some(struct weir__durable_queue *queue, uint64_t *turn)
         if (!rest)
                 queue->last = &queue->first;
         queue->is_busy = first != NULL;
-        *turn = queue->turn++;
+        *number = queue->number++;
         pthread_mutex_unlock(&queue->lock);
         return first;
 }
@@ -101,12 +101,12 @@ take_some(struct weir__durable_queue *queue, uint64_t *turn)
 void
 weir__durable_queue_next(struct weir__durable_queue *queue)
 {
-        uint64_t turn;
+        uint64_t number;
 
         for (;;) {
-                struct weir__durable_op *first = take_some(queue, &turn);
+                struct weir__durable_op *first = take_some(queue, &number);
 
-                if (!first || queue->start(queue, first, turn))
+                if (!first || queue->start(queue, first, number))
                         return;
         }
 }

@@ -14,19 +14,19 @@ struct weir__durable_queue {
         weir_durable *store;
         void *owner; /* what `start` works for */
 
-        /* Begins a batch: a list by `next`.  At its end weir__durable_queue_next is called.  `turn` is another one each time.
+        /* Begins a batch: a list by `next`.  At its end weir__durable_queue_next is called.  `number`: of the batch.
          * Result: false: nothing is under way, and the operations have ended, or were put back. */
-        bool (*start)(struct weir__durable_queue *queue, struct weir__durable_op *first, uint64_t turn);
+        bool (*start)(struct weir__durable_queue *queue, struct weir__durable_op *first, uint64_t number);
 
         /* Guarded by `lock`. */
         pthread_mutex_t lock;
         struct weir__durable_op *first, **last;
         bool is_busy;
-        uint64_t turn;
+        uint64_t number; /* of the next batch */
 };
 
 void weir__durable_queue_init(struct weir__durable_queue *queue, weir_durable *store, void *owner,
-                              bool (*start)(struct weir__durable_queue *queue, struct weir__durable_op *first, uint64_t turn));
+                              bool (*start)(struct weir__durable_queue *queue, struct weir__durable_op *first, uint64_t number));
 void weir__durable_queue_destroy(struct weir__durable_queue *queue);
 
 /* Takes an operation in.  Threads: any. */

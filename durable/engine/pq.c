@@ -32,7 +32,7 @@ struct pq_engine {
         weir_pq *pool;
         char sender[20]; /* of what it notifies: it need not look itself */
         struct weir__durable_queue queues[WEIR__DURABLE_PQ_BATCHED];
-        _Atomic uint64_t turn;
+        _Atomic uint64_t rotation;
 
         /* Guarded by `lock`. */
         pthread_mutex_t lock;
@@ -48,7 +48,7 @@ struct call {
         struct weir__durable_pq_batch batch; /* the last: it has items behind it */
 };
 
-static bool start_batch(struct weir__durable_queue *queue, struct weir__durable_op *first, uint64_t turn);
+static bool start_batch(struct weir__durable_queue *queue, struct weir__durable_op *first, uint64_t number);
 
 static bool
 takes(const char *url)
@@ -318,7 +318,7 @@ make_call(struct pq_engine *engine, struct weir__durable_op *first, size_t count
         *call = (struct call){.engine = engine};
         call->batch.call = weir__durable_pq_call_of(first);
         call->batch.sender = engine->sender;
-        call->batch.turn = atomic_fetch_add(&engine->turn, 1);
+        call->batch.rotation = atomic_fetch_add(&engine->rotation, 1);
         for (struct weir__durable_op *op = first; op; op = op->next) {
                 size_t i = call->batch.count++;
 
@@ -328,11 +328,11 @@ make_call(struct pq_engine *engine, struct weir__durable_op *first, size_t count
 }
 
 static bool
-start_batch(struct weir__durable_queue *queue, struct weir__durable_op *first, uint64_t turn)
+start_batch(struct weir__durable_queue *queue, struct weir__durable_op *first, uint64_t number)
 {
         size_t count = 0;
 
-        (void)turn;
+        (void)number;
         for (struct weir__durable_op *op = first; op; op = op->next)
                 count++;
         struct call *call = make_call(queue->owner, first, count);

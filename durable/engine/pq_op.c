@@ -255,13 +255,13 @@ add_change(weir_task *query, const struct weir__durable_pq_batch *batch)
 
 /* The topics, beginning with another one each time. */
 static bool
-add_claim(weir_task *query, const struct weir__durable_op *op, uint64_t turn)
+add_claim(weir_task *query, const struct weir__durable_op *op, uint64_t rotation)
 {
         struct array array;
 
         begin_array(&array, OID_BYTEA);
         for (size_t i = 0; i < op->topic_count; i++)
-                put_text(&array, op->topics[(i + turn) % op->topic_count]);
+                put_text(&array, op->topics[(i + rotation) % op->topic_count]);
         add_array(query, &array, OID_BYTEAS);
         weir_pq_add_int(query, (int64_t)op->most);
         weir_pq_add_int(query, op->lease);
@@ -364,7 +364,7 @@ add_parameters(weir_task *query, const struct weir__durable_pq_batch *batch)
         case WEIR__DURABLE_PQ_GET: return add_texts(query, batch, name_of);
         case WEIR__DURABLE_PQ_LIST: return add_list(query, op);
         case WEIR__DURABLE_PQ_COUNT: return add_count(query, op);
-        case WEIR__DURABLE_PQ_CLAIM: return add_claim(query, op, batch->turn);
+        case WEIR__DURABLE_PQ_CLAIM: return add_claim(query, op, batch->rotation);
         case WEIR__DURABLE_PQ_RENEW: return add_renew(query, op);
         }
         return false;

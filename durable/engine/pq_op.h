@@ -33,7 +33,7 @@ struct weir__durable_pq_item {
 /* Operations of one call, in the order of their names, and of each name only one that is not superseded. */
 struct weir__durable_pq_batch {
         enum weir__durable_pq_call call;
-        uint64_t turn;      /* the topic that a claim begins with */
+        uint64_t rotation;  /* another one each time: the topic that a claim begins with */
         const char *sender; /* of notifications */
         size_t count, superseded;
         struct weir__durable_pq_item items[];

@@ -33,7 +33,7 @@ struct sqlite_engine {
 struct batch {
         struct sqlite_engine *engine;
         struct weir__durable_op *first;
-        uint64_t turn;
+        uint64_t number;
 };
 
 static int
@@ -43,7 +43,7 @@ make_tables(weir_sqlite_connection *connection, void *context)
         return weir_sqlite_run(connection, weir__durable_sqlite_tables);
 }
 
-static bool start_batch(struct weir__durable_queue *writes, struct weir__durable_op *first, uint64_t turn);
+static bool start_batch(struct weir__durable_queue *writes, struct weir__durable_op *first, uint64_t number);
 
 static struct weir__durable_engine *
 open_engine(const char *where, weir_durable *store)
@@ -99,7 +99,7 @@ static int
 carry_out_all(weir_sqlite_connection *connection, void *context)
 {
         struct batch *batch = context;
-        struct weir__durable_sqlite_run run = {.connection = connection, .now = weir_wall_now(), .turn = batch->turn};
+        struct weir__durable_sqlite_run run = {.connection = connection, .now = weir_wall_now(), .rotation = batch->number};
         int failed = is_moved(connection) ? SQLITE_READONLY_DBMOVED : weir__durable_sqlite_begin(&run);
 
         for (struct weir__durable_op *op = batch->first; op && !failed; op = op->next)
@@ -128,14 +128,14 @@ on_batch(weir_task *task, void *context)
 }
 
 static bool
-start_batch(struct weir__durable_queue *writes, struct weir__durable_op *first, uint64_t turn)
+start_batch(struct weir__durable_queue *writes, struct weir__durable_op *first, uint64_t number)
 {
         struct sqlite_engine *engine = writes->owner;
         struct batch *batch = malloc(sizeof *batch);
         int failed = -ENOMEM;
 
         if (batch) {
-                *batch = (struct batch){engine, first, turn};
+                *batch = (struct batch){engine, first, number};
                 weir_task *task = weir_sqlite_write_new(engine->db, carry_out_all, on_batch, batch);
                 weir_task_set_context(task, batch, free);
                 failed = weir_task_start(task);

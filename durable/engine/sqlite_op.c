@@ -478,7 +478,7 @@ claim(struct weir__durable_sqlite_run *run, struct weir__durable_op *op)
 
         op->next_ready = WEIR_FOREVER;
         for (size_t i = 0; i < op->topic_count && op->row_count < op->most && !failed; i++)
-                failed = find_ready(run, op, op->topics[(i + run->turn) % op->topic_count]);
+                failed = find_ready(run, op, op->topics[(i + run->rotation) % op->topic_count]);
         for (size_t i = 0; i < op->row_count && !failed; i++)
                 failed = lease(run, op, &op->rows[i]->info);
         for (size_t i = 0; i < op->topic_count && !failed; i++) {

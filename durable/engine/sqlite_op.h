@@ -8,11 +8,11 @@
 
 extern const char weir__durable_sqlite_tables[];
 
-/* What the operations of one transaction share.  It begins with the connection, the time and a turn. */
+/* What the operations of one transaction share.  It begins with the connection, the time and the rotation. */
 struct weir__durable_sqlite_run {
         weir_sqlite_connection *connection;
         weir_nsec now;
-        uint64_t turn;     /* another one each time: the topic that a claim begins with */
+        uint64_t rotation; /* another one each time: the topic that a claim begins with */
         int64_t sequence;  /* the last number that was given away */
         int64_t was;       /* that of the table */
         bool knows_first;  /* `first` is the earliest `ready` of the topic `first_topic` */
