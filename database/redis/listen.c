@@ -249,7 +249,7 @@ choose(weir_task *task, void *context)
         int slot = subscription->slot;
         pthread_mutex_unlock(&subscription->lock);
         subscription->node = slot >= 0 ? weir__redis_route(subscription->redis->topology, slot)
-                                       : weir__redis_any(subscription->redis->topology, subscription->turn);
+                                       : weir__redis_any(subscription->redis->topology, subscription->attempt);
         if (subscription->node) {
                 weir_series_push(series, connect_to(subscription));
         } else {
@@ -296,7 +296,7 @@ on_end(weir_series *series, void *context)
         if (!is_led_on)
                 subscription->failures++;
         subscription->has_listened = false;
-        subscription->turn++;
+        subscription->attempt++;
         bool is_wanted = !subscription->is_closed && status != -ESHUTDOWN; /* or the program has ended it, not the server */
         if (is_wanted && subscription->node && !is_led_on && is_of_the_server(subscription))
                 weir__redis_doubt(subscription->redis, subscription->node);

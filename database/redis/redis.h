@@ -253,7 +253,7 @@ struct weir_redis_session {
         _Atomic unsigned references;
         weir_redis *redis;             /* a reference */
         int slot;                      /* of a cluster; -1: any */
-        struct weir__redis_link *link; /* NULL: nothing was sent yet; the owner's of the session's turn */
+        struct weir__redis_link *link; /* NULL: nothing was sent yet; of the command under way */
         bool is_used;                  /* a command had a reply on the link, whose server is for good then; as link */
         pthread_mutex_t lock;
         bool is_busy;                              /* guarded by lock: a command is under way */
@@ -261,7 +261,7 @@ struct weir_redis_session {
 };
 
 int weir__redis_session_begin(struct weir__redis_command *command); /* sends it, or lets it wait.  0 or a negative errno */
-int weir__redis_session_send(struct weir__redis_command *command);  /* now: it is its turn.  0 or a negative errno */
+int weir__redis_session_send(struct weir__redis_command *command);  /* now: no other one is under way.  0 or a negative errno */
 
 /* Sends it to that server of a cluster, where the session is from then on.  Result: 0; -EREMOTEIO: it is used, or another's;
  * -ENOMEM and others. */
@@ -283,7 +283,7 @@ struct weir__redis_node *weir__redis_node_at(struct weir__redis_topology *topolo
 /* The nodes one after another, for any number. */
 struct weir__redis_node *weir__redis_any(struct weir__redis_topology *topology, unsigned number);
 
-/* The node does not answer as it should: it may be another's turn. */
+/* The node does not answer as it should: another one may have become the main one. */
 void weir__redis_doubt(weir_redis *redis, struct weir__redis_node *node);
 
 /* "MOVED 7 127.0.0.1:7001" or "ASK ..." of that node.  Result: whom it names, `*is_moved`: for good; NULL: it is no such error,
@@ -336,7 +336,7 @@ struct weir_redis_subscription {
 
         /* The series'. */
         struct weir__redis_node *node; /* to which it goes; the redis keeps it */
-        unsigned turn;                 /* whose it is */
+        unsigned attempt;              /* its number, which says to which node it goes */
         unsigned moves;                /* how often a server has named another one, one after another */
         bool has_listened;             /* the connection has confirmed something */
         weir_stream *fresh;            /* that is being greeted */
