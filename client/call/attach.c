@@ -318,8 +318,8 @@ go_elsewhere(struct weir_http_call *self)
         return true;
 }
 
-/* A function of the program chooses the member, which the call hears of in its next turn; it may be OVER by then.  Behind the
- * function this worker may have no poller.  Returns false when nothing is chosen. */
+/* A function of the program chooses the member, which the call hears of when its work item runs; it may be OVER by then.  Behind
+ * the function this worker may have no poller.  Returns false when nothing is chosen. */
 static bool
 ask_program(struct weir_http_call *self)
 {

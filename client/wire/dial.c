@@ -33,7 +33,7 @@ struct dial {
         struct weir__work work;
         uint64_t ticket;
         uint8_t tries;
-        unsigned turns; /* of pollers that are to have one before it begins again */
+        unsigned pollers_left; /* that `work` runs on before it begins again */
 
         /* The series', then the owner's. */
         struct weir_stream *stream;
@@ -309,14 +309,14 @@ static void
 run_again(struct weir__work *work)
 {
         struct dial *dial = weir__container_of(work, struct dial, work);
-        unsigned turn = dial->turns;
+        unsigned left = dial->pollers_left;
 
-        if (turn == 0) {
+        if (left == 0) {
                 begin_again(dial);
                 return;
         }
-        dial->turns--;
-        weir__deliver(weir__poller_at((dial->branch->poller + turn - 1) % weir__pollers_count()), &dial->work);
+        dial->pollers_left--;
+        weir__deliver(weir__poller_at((dial->branch->poller + left - 1) % weir__pollers_count()), &dial->work);
 }
 
 /* Connections that nobody uses may have the descriptors: a program that asks many servers has one for each of them. */
@@ -330,7 +330,7 @@ makes_room(struct dial *dial)
                 return false;
         weir_client_close_idle(origin->client);
         dial->work.ops = &again_ops;
-        dial->turns = 2 * weir__pollers_count();
+        dial->pollers_left = 2 * weir__pollers_count();
         run_again(&dial->work);
         return true;
 }

@@ -1,6 +1,6 @@
 /* factory/fiber/trim.c: memory of stacks that nobody has used for a second goes back, by an alarm; the counts of stacks.
  *
- *     idle --stacks are free too many--> the alarm is set --it comes--> one arena in a turn <--> the alarm is set
+ *     idle --stacks are free too many--> the alarm is set --it comes--> one arena at a time <--> the alarm is set
  *       ^--------------------------------- nothing waits any more ----------------------------------'
  *
  * Threads: the arenas ask for one tender at a time (kernel/stack/stack.h), so the alarm has one owner: the thread that was asked,

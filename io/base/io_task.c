@@ -62,7 +62,7 @@ try_it(struct weir__io_task *io)
         return ops_of(io)->try(io);
 }
 
-/* Returns whether the task waits, or has another turn for its callback. */
+/* Returns whether the task waits, or runs once more for its callback. */
 static bool
 try_first(struct weir__io_task *io)
 {

@@ -76,7 +76,7 @@ int weir__source_rearm(struct weir__poller *poller, const struct weir__source *s
 void weir__source_remove(struct weir__poller *poller, struct weir__source *source);
 
 /* The same for a descriptor that others have as well, in this process or another one: epoll would watch it on after close.  If
- * epoll refuses, nothing depends on it: what it still reports finds another generation, which costs a turn of the loop, and a
+ * epoll refuses, nothing depends on it: what it still reports finds another generation, which costs a pass of the loop, and a
  * source that is added for the same file later takes the registration over. */
 void weir__source_withdraw(struct weir__poller *poller, struct weir__source *source);
 

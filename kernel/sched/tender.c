@@ -1,6 +1,6 @@
 /* kernel/sched/tender.c: memory of blocks that nobody has used for a second goes back, by an alarm.
  *
- *     idle --a poller is about to sleep, and memory waits--> the alarm is set --it comes--> one arena in a turn <--> it is set
+ *     idle --a poller is about to sleep, and memory waits--> the alarm is set --it comes--> one arena at a time <--> it is set
  *       ^-------------------------------------- nothing waits any more -----------------------------------------------'
  *
  * Threads: owners of pollers.  Who sets `is_called` owns the alarm, and from then on the worker that runs it.

@@ -361,7 +361,7 @@ weir__arenas_take(unsigned most, bool should_be_guarded, int *failed)
         return chain;
 }
 
-/* What waits until then or is due loses what it has too much of, one arena in a turn.  Returns until when the next one waits; 0:
+/* What waits until then or is due loses what it has too much of, one arena at a time.  Returns until when the next one waits; 0:
  * none does. */
 static weir_nsec
 tend(weir_nsec now, bool should_keep, bool is_tender)

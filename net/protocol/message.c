@@ -68,7 +68,7 @@ reply_done(struct weir__outgoing *outgoing, struct weir_session *session, int st
         message_free(weir__container_of(outgoing, struct weir__message, reply));
 }
 
-/* Its turn has come. */
+/* The next one that may go out. */
 static void
 reply(struct weir__message *message)
 {
@@ -88,7 +88,7 @@ reply(struct weir__message *message)
 
 /* In the order in which they came, unless they have numbers. */
 static void
-reply_in_turn(struct weir__message *message)
+reply_in_order(struct weir__message *message)
 {
         struct weir_session *session = message->session;
 
@@ -117,7 +117,7 @@ take_back(struct weir__message *message)
                 return;
         }
         message->is_answered = true;
-        reply_in_turn(message);
+        reply_in_order(message);
         if (session->unanswered)
                 weir__session_flush_later(session);
         else

@@ -16,7 +16,7 @@
 #include "kernel/runtime/runtime.h"
 #include "kernel/worker/deliver.h"
 
-#define FLUSH_WAITS 8 /* turns of the poller, at most, for more output */
+#define FLUSH_WAITS 8 /* times, at most, that output waits behind other ready work, which may bring more */
 #define SEND_LIMIT  WEIR_SEC(30)
 
 /* -- references -- */

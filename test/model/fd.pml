@@ -246,7 +246,7 @@ inline run_task()
                 is_tried = true;
                 try_task();
                 if
-                :: !is_linked -> deliver_task() /* another turn for its callback */
+                :: !is_linked -> deliver_task() /* it runs once more for its callback */
                 :: else ->
 #ifdef MUTANT_WAITS_BY_A_STORE
                         word = PENDING
