@@ -71,7 +71,7 @@ make(const struct weir_case *cases, size_t count)
 /* Behind the await: takes from the select what it has received, and what it has not sent, which would be dropped with it.
  * Returns the index of the winner, or the status. */
 static int
-settle(weir_task *select, struct weir_case *cases, size_t count, int status)
+take_outcome(weir_task *select, struct weir_case *cases, size_t count, int status)
 {
         int winner = weir_select_winner(select);
 
@@ -101,7 +101,7 @@ select_within(struct weir_case *cases, size_t count, weir_nsec limit, void *at)
         if (limit <= 0)
                 return -ETIMEDOUT;
         weir_task *select = make(cases, count);
-        return settle(select, cases, count, weir__fiber_await_within(fiber, select, limit, at));
+        return take_outcome(select, cases, count, weir__fiber_await_within(fiber, select, limit, at));
 }
 
 int

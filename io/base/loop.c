@@ -138,9 +138,9 @@ run_function(struct call *call)
         return !weir__phase_is_forked();
 }
 
-/* Under the lock.  One that watches edges needs another one for what is left. */
+/* Readable as long as calls wait.  A loop that watches edges needs another one for what is left.  Under the lock. */
 static void
-settle_descriptor(weir_loop *loop)
+update_descriptor(weir_loop *loop)
 {
         eventfd_t count;
 
@@ -171,7 +171,7 @@ weir_loop_run(weir_loop *loop, size_t most)
                 weir__task_deliver(&call->wait_task.task);
         }
         weir__waitable_lock(&loop->object);
-        settle_descriptor(loop);
+        update_descriptor(loop);
         weir__unlock(&loop->object.lock);
         weir__waitable_unref(&loop->object);
         return count;
