@@ -83,9 +83,9 @@ name_of(const char *url)
         if (!user)
                 return name;
         user += strlen("://");
-        const char *at = strrchr(user, '@'), *place = at ? at + 1 : user;
-        size_t size = strcspn(place, "?");
-        memmove(user, place, size);
+        const char *at = strrchr(user, '@'), *where = at ? at + 1 : user;
+        size_t size = strcspn(where, "?");
+        memmove(user, where, size);
         user[size] = '\0';
         return name;
 }

@@ -65,7 +65,7 @@ static const struct weir__work_ops order_ops = {.run = carry_out};
 
 /* Under the lock.  Gives it another poller if it was made before the start, or in an earlier runtime. */
 static void
-place(struct weir_http_call *self)
+ensure_poller(struct weir_http_call *self)
 {
         if (self->poller >= weir__pollers_count())
                 self->poller = (uint8_t)weir__worker_home_poller();
@@ -79,7 +79,7 @@ give_order(struct weir_http_call *self, enum weir__call_order order)
         if (may)
                 self->orders |= (uint8_t)order;
         if (may && is_first) {
-                place(self);
+                ensure_poller(self);
                 weir__call_keep(self);
         }
         weir__unlock(&self->lock);
@@ -93,7 +93,7 @@ weir__call_start_task(struct weir__call_task *task)
         struct weir_http_call *self = task->owner;
 
         weir__lock(&self->lock);
-        place(self);
+        ensure_poller(self);
         weir__task_set_poller(&task->io.task, self->poller);
         weir__unlock(&self->lock);
         atomic_store_explicit(&self->is_begun, true, memory_order_relaxed);

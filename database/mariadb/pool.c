@@ -186,7 +186,7 @@ weir__mariadb_hold(struct weir__mariadb_query *query)
 
 /* Under the lock. */
 static void
-place(struct weir__sql_query *query, struct weir__mariadb_after *after)
+enqueue(struct weir__sql_query *query, struct weir__mariadb_after *after)
 {
         weir_mariadb *where = (weir_mariadb *)query->where, *pool = weir__mariadb_pool_of(query->where);
 
@@ -210,7 +210,7 @@ weir__mariadb_begin(struct weir__sql_query *query)
         pthread_mutex_lock(&pool->lock);
         query->began = weir_now();
         query->deadline = weir__sql_later(query->began, query->limit);
-        place(query, &after);
+        enqueue(query, &after);
         weir__sql_unlock(pool);
         weir__mariadb_after(&after);
 }

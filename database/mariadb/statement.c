@@ -51,7 +51,7 @@ bucket_of(const char *sql)
         return (hash ^ hash >> 16) & (BUCKETS - 1);
 }
 
-/* The place of the pointer to it. */
+/* The pointer to it in its chain. */
 static struct weir__mariadb_statement **
 find(struct weir__mariadb_link *link, const char *sql)
 {

@@ -25,24 +25,24 @@ weir__mariadb_target_free(struct weir__mariadb_target *target)
 
 /* Takes the text, if there is none yet, and it is not empty.  0 or -ENOMEM. */
 static int
-set(char **place, const char *text)
+set(char **field, const char *text)
 {
-        if (*place || !text || !*text)
+        if (*field || !text || !*text)
                 return 0;
-        *place = strdup(text);
-        return *place ? 0 : -ENOMEM;
+        *field = strdup(text);
+        return *field ? 0 : -ENOMEM;
 }
 
 /* The same for a part of a URL. */
 static int
-set_decoded(char **place, const char *text, size_t size, const char **ret_problem)
+set_decoded(char **field, const char *text, size_t size, const char **ret_problem)
 {
         if (size == 0)
                 return 0;
-        *place = weir_percent_decode(text, size, NULL);
-        if (!*place && errno == EINVAL)
+        *field = weir_percent_decode(text, size, NULL);
+        if (!*field && errno == EINVAL)
                 *ret_problem = "a part of the URL has a percent sign without two hexadecimal digits, or a NUL";
-        return *place ? 0 : -errno;
+        return *field ? 0 : -errno;
 }
 
 static int

@@ -167,7 +167,7 @@ find_room(const weir_pq *pool, const struct weir__pq_query *query)
 
 /* Returns the link that is to send it, or NULL: it waits, or is over.  Under the lock. */
 static struct weir__pq_link *
-place(struct weir__pq_query *query, struct weir__pq_after *after)
+dispatch(struct weir__pq_query *query, struct weir__pq_after *after)
 {
         weir_pq *where = (weir_pq *)query->base.where, *pool = weir__pq_pool_of(query->base.where);
         bool is_within = where != pool;
@@ -204,7 +204,7 @@ weir__pq_begin(struct weir__sql_query *query)
         pthread_mutex_lock(&pool->lock);
         query->began = weir_now();
         query->deadline = weir__sql_later(query->began, query->limit);
-        struct weir__pq_link *link = place(weir__pq_of(query), &after);
+        struct weir__pq_link *link = dispatch(weir__pq_of(query), &after);
         weir__sql_unlock(pool);
         if (link) {
                 weir__pq_link_lock(link, &after);

@@ -41,7 +41,7 @@ is_for(const struct weir__pq_statement *statement, const struct weir__pq_query *
                (query->count == 0 || memcmp(statement->types, query->types, (size_t)query->count * sizeof *query->types) == 0);
 }
 
-/* The place of the pointer to it. */
+/* The pointer to it in its chain. */
 static struct weir__pq_statement **
 find(struct weir__pq_link *link, const struct weir__pq_query *query)
 {

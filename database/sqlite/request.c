@@ -293,7 +293,7 @@ spoil(struct weir__sqlite_request *request, int fault)
         return fault;
 }
 
-/* Puts the parameter in its place.  Its data is its own, also if this fails. */
+/* Puts the parameter in its slot.  Its data is its own, also if this fails. */
 static int
 set(struct weir__sqlite_request *request, unsigned number, struct weir__sqlite_parameter parameter)
 {
@@ -308,10 +308,10 @@ set(struct weir__sqlite_request *request, unsigned number, struct weir__sqlite_p
                 request->parameters = grown;
                 request->count = number;
         }
-        struct weir__sqlite_parameter *place = &request->parameters[number - 1];
-        if (place->type == WEIR_SQLITE_TEXT || place->type == WEIR_SQLITE_BLOB)
-                free(place->data);
-        *place = parameter;
+        struct weir__sqlite_parameter *slot = &request->parameters[number - 1];
+        if (slot->type == WEIR_SQLITE_TEXT || slot->type == WEIR_SQLITE_BLOB)
+                free(slot->data);
+        *slot = parameter;
         return 0;
 }
 

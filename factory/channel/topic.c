@@ -103,7 +103,7 @@ message_unref(struct message *message)
 /* -- the ring; under the lock -- */
 
 static struct message **
-place_of(const struct topic *topic, uint64_t number)
+slot_of(const struct topic *topic, uint64_t number)
 {
         return &topic->ring[number & (topic->room - 1)];
 }
@@ -111,7 +111,7 @@ place_of(const struct topic *topic, uint64_t number)
 static struct message *
 pop_oldest(struct topic *topic)
 {
-        return *place_of(topic, topic->next - topic->object.amount--);
+        return *slot_of(topic, topic->next - topic->object.amount--);
 }
 
 /* Returns the message that has to make room; or NULL. */
@@ -120,7 +120,7 @@ append(struct topic *topic, struct message *message)
 {
         struct message *oldest = topic->object.amount >= topic->most ? pop_oldest(topic) : NULL;
 
-        *place_of(topic, topic->next++) = message;
+        *slot_of(topic, topic->next++) = message;
         topic->object.amount++;
         return oldest;
 }
@@ -132,7 +132,7 @@ move_to(struct topic *topic, struct message **ring, size_t room)
         struct message **before = topic->ring;
 
         for (uint64_t n = topic->next - topic->object.amount; n < topic->next; n++)
-                ring[n & (room - 1)] = *place_of(topic, n);
+                ring[n & (room - 1)] = *slot_of(topic, n);
         topic->ring = ring;
         topic->room = room;
         return before;
@@ -174,7 +174,7 @@ give(struct topic *topic, struct receive *to)
                 to->lost = oldest - subscriber->next;
                 subscriber->next = oldest;
         }
-        to->base.wait.message = message_ref(*place_of(topic, subscriber->next++));
+        to->base.wait.message = message_ref(*slot_of(topic, subscriber->next++));
 }
 
 /* -- topics -- */
@@ -230,7 +230,7 @@ clear(struct weir__waitable *object)
         struct topic *topic = (struct topic *)object;
 
         for (uint64_t n = topic->next - object->amount; n < topic->next; n++)
-                message_unref(*place_of(topic, n));
+                message_unref(*slot_of(topic, n));
         free(topic->ring);
 }
 

@@ -86,7 +86,7 @@ weir__task_free(struct weir_task *task)
 static _Atomic(struct weir_task *) kept[WEIR__KEPT], kept_large[WEIR__KEPT_LARGE];
 
 static _Atomic(struct weir_task *) *
-place_for(const struct weir_task *task)
+slot_for(const struct weir_task *task)
 {
         static _Atomic unsigned next, next_large;
 
@@ -99,16 +99,16 @@ static void
 free_later(struct weir_task *task)
 {
         if (!weir__memory_is_watched)
-                task = atomic_exchange(place_for(task), task);
+                task = atomic_exchange(slot_for(task), task);
         if (task)
                 weir__task_free(task);
 }
 
 static void
-free_all(_Atomic(struct weir_task *) *places, unsigned count)
+free_all(_Atomic(struct weir_task *) *slots, unsigned count)
 {
         for (unsigned i = 0; i < count; i++) {
-                struct weir_task *task = atomic_exchange(&places[i], NULL);
+                struct weir_task *task = atomic_exchange(&slots[i], NULL);
 
                 if (task)
                         weir__task_free(task);

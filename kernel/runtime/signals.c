@@ -84,7 +84,7 @@ restore(int signo)
 
 /* Where the listener is, or NULL is; LISTENERS: nowhere. */
 static unsigned
-place_of(int signo, const struct weir__signal_listener *listener)
+index_of(int signo, const struct weir__signal_listener *listener)
 {
         unsigned at = 0;
 
@@ -110,9 +110,9 @@ weir__signals_listen(int signo, const struct weir__signal_listener *listener)
         if (signo < 1 || signo > WEIR__SIGNALS)
                 return -EINVAL;
         weir__lock(&lock);
-        unsigned at = place_of(signo, listener);
+        unsigned at = index_of(signo, listener);
         if (at == LISTENERS)
-                at = place_of(signo, NULL);
+                at = index_of(signo, NULL);
         int failed = at == LISTENERS ? -EBUSY : install(signo, listener->should_replace);
         if (!failed) {
                 signals[signo].counts[at]++;
@@ -126,7 +126,7 @@ void
 weir__signals_unlisten(int signo, const struct weir__signal_listener *listener)
 {
         weir__lock(&lock);
-        unsigned at = place_of(signo, listener);
+        unsigned at = index_of(signo, listener);
         if (at < LISTENERS && --signals[signo].counts[at] == 0) {
                 atomic_store(&signals[signo].listeners[at], NULL);
                 if (!has_listeners(signo))

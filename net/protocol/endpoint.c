@@ -54,7 +54,7 @@ weir__endpoint_count(struct weir_endpoint *endpoint, int change)
 
 /* Under the lock.  Gives it another poller if it was made before the start, or in an earlier runtime. */
 static void
-place(struct weir_endpoint *endpoint)
+ensure_poller(struct weir_endpoint *endpoint)
 {
         if (atomic_load_explicit(&endpoint->poller, memory_order_relaxed) >= weir__pollers_count())
                 atomic_store_explicit(&endpoint->poller, (uint8_t)weir__worker_home_poller(), memory_order_relaxed);
@@ -68,7 +68,7 @@ weir__endpoint_poller(struct weir_endpoint *endpoint)
         if (__builtin_expect(poller < weir__pollers_count(), 1))
                 return poller;
         weir__lock(&endpoint->lock);
-        place(endpoint);
+        ensure_poller(endpoint);
         weir__unlock(&endpoint->lock);
         return atomic_load_explicit(&endpoint->poller, memory_order_relaxed);
 }

@@ -27,7 +27,7 @@ enum weir__name_order {
 struct weir__host {
         const char *name; /* in lower case, not terminated */
         uint32_t size;
-        uint32_t number; /* its place in the file */
+        uint32_t number; /* its position in the file */
         struct weir__socket_address address; /* port 0 */
 };
 

@@ -375,7 +375,7 @@ poller_of(const struct weir_stream *stream)
 
 /* Under the lock.  Gives it another poller if it was made before the start, or in an earlier runtime. */
 static void
-place(struct weir_stream *stream)
+ensure_poller(struct weir_stream *stream)
 {
         if (poller_of(stream) >= weir__pollers_count())
                 atomic_store_explicit(&stream->transport.poller, (uint8_t)weir__worker_home_poller(), memory_order_relaxed);
@@ -386,7 +386,7 @@ weir__stream_start_task(struct weir_task *task, struct weir_stream *stream)
 {
         if (__builtin_expect(poller_of(stream) >= weir__pollers_count(), 0)) {
                 weir__lock(&stream->lock);
-                place(stream);
+                ensure_poller(stream);
                 weir__unlock(&stream->lock);
         }
         weir__task_set_poller(task, poller_of(stream));
@@ -407,7 +407,7 @@ give_order(struct weir_stream *stream, enum order order)
         else if (order == ORDER_BREAK)
                 stream->is_broken_by_shutdown = true;
         if (may && is_first) {
-                place(stream);
+                ensure_poller(stream);
                 weir__stream_keep(stream);
         }
         weir__unlock(&stream->lock);

@@ -30,7 +30,7 @@ size_of(size_t room)
 }
 
 static void
-place(struct weir_upstream *upstream, void *memory, size_t room)
+lay_out(struct weir_upstream *upstream, void *memory, size_t room)
 {
         struct weir_member **members = memory;
         uint64_t *sums = (uint64_t *)(members + LISTS * room);
@@ -58,7 +58,7 @@ weir__table_reserve(struct weir_upstream *upstream, size_t count)
         if (!memory)
                 return -ENOMEM;
         weir__lock(&upstream->lock);
-        place(upstream, memory, room);
+        lay_out(upstream, memory, room);
         upstream->memory = memory;
         upstream->room = room;
         weir__table_settle(upstream);
