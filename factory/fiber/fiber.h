@@ -262,11 +262,11 @@ weir__fiber_enter_group(struct weir_series *inner, struct weir_series *within)
         inner->granularity = within->granularity;
 }
 
-/* Starts it.  Its `index` is its place in the group. */
+/* Starts it.  Its `index` is its slot in the group. */
 void weir__fiber_start_child(struct weir_series *inner);
 
 /* It has ended. */
-void weir__group_child_ended(struct weir_series *within, uint32_t place, int status);
+void weir__group_child_ended(struct weir_series *within, uint32_t slot, int status);
 
 /* The same, if nobody else has a reference to it: nobody can find it any more then.  Returns whether it was so. */
 bool weir__group_forget_private(struct weir_series *child, struct weir_series *within, int status);

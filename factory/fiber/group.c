@@ -5,14 +5,14 @@
  * Each child is a series around one task, or that of a fiber without a callback.  All are within a series of the group, which
  * runs nothing: its cause cancels them.  A walk hands that cause down, a batch at a time, as in factory/flow/combinator.c.
  *
- * Its children have *places*, PLACES side by side.  A child that ends leaves its place by one compare-and-swap, so that a thread
- * that starts children and one that runs them meet at no lock.  Three children take the lock: the last one of its neighbours, one
- * that has failed, and one whose neighbours a walk or a dump has looked at, and may have a reference to.
+ * Its children have *slots*, SLOTS_A_WORD side by side.  A child that ends leaves its slot by one compare-and-swap, so that a
+ * thread that starts children and one that runs them meet at no lock.  Three children take the lock: the last one of its
+ * neighbours, one that has failed, and one whose neighbours a walk or a dump has looked at, and may have a reference to.
  *
- *     places: empty --open: the next children get them--> full --the last child ends--> empty
+ *     slots: empty --open: the next children get them--> full --the last child ends--> empty
  *
  * While they are open those for children to come count as taken, so that they do not become empty between two starts.  From the
- * join on a place is taken when its child comes.
+ * join on a slot is taken when its child comes.
  *
  * Threads: the fiber opens, starts and closes; children start others, and end, on any worker; any thread cancels.
  * Locks:   the fiber's (rank COMBINATOR), which guards all its groups.  It is taken under that of the inner series. */
@@ -27,22 +27,22 @@
 #include "kernel/observe/log.h"
 #include "kernel/worker/deliver.h"
 
-#define PLACES  61 /* a walk ends the children of so many in one step */
-#define BLOCKS  26 /* of places: each has twice as many as the one before */
-#define INDEXES 64 /* of children in neighbouring places; a power of two */
-#define ALL     (~UINT64_C(0) >> (INDEXES - PLACES))
-#define WALKED  (UINT64_C(1) << (INDEXES - 1))
+#define SLOTS_A_WORD 61 /* a walk ends the children of so many in one step */
+#define BLOCKS       26 /* of slots: each has twice as many as the one before */
+#define INDEXES      64 /* of children in neighbouring slots; a power of two */
+#define ALL          (~UINT64_C(0) >> (INDEXES - SLOTS_A_WORD))
+#define WALKED       (UINT64_C(1) << (INDEXES - 1))
 
-/* Neighbouring places. */
-struct places {
+/* Neighbouring slots. */
+struct slots {
         /* A bit for each that is taken, and WALKED: somebody may have a reference to a child.  Set under the fiber's lock.  A bit
          * that is not the last one may be cleared without, while WALKED is not set. */
         _Atomic uint64_t taken;
 
         /* Guarded by the fiber's lock. */
-        struct places *next;                  /* that are empty */
-        unsigned number;                      /* among those of the group; constant */
-        struct weir_series *children[PLACES]; /* of taken places, unless these are for children to come */
+        struct slots *next;                         /* that are empty */
+        unsigned number;                            /* among those of the group; constant */
+        struct weir_series *children[SLOTS_A_WORD]; /* of taken slots, unless these are for children to come */
 };
 
 struct weir_group {
@@ -52,31 +52,31 @@ struct weir_group {
         struct weir_series within; /* around the children; its parent is the scope in which the group was opened */
 
         /* Guarded by the fiber's lock.  What is there is constant: read without, by a child that is there. */
-        struct places *blocks[BLOCKS];
+        struct slots *blocks[BLOCKS];
 
         /* Guarded by the fiber's lock. */
         struct weir_group *next; /* of the fiber's */
-        unsigned made;           /* numbers of places in use */
-        unsigned busy;           /* places of which one is taken count once */
-        struct places *empty;    /* in a list */
-        struct places *open;     /* for the next children; NULL: none */
+        unsigned made;           /* numbers of slots in use */
+        unsigned busy;           /* slots of which one is taken count once */
+        struct slots *empty;     /* in a list */
+        struct slots *open;      /* for the next children; NULL: none */
         unsigned filled;         /* of these */
-        bool is_closing;         /* no place is kept for a child to come */
+        bool is_closing;         /* no slot is kept for a child to come */
         unsigned failures;       /* children that have failed */
         int status;              /* of the first one that failed */
         bool stops_on_failure;
         bool is_ending;  /* its series has a cause, and a walk has begun */
         bool is_walking; /* that walk is on its way */
         bool is_joined;  /* the fiber waits for its end */
-        unsigned walked; /* the next place that the walk looks at */
+        unsigned walked; /* the next slot that the walk looks at */
         struct weir__work walk;
 };
 
-/* -- places, under the lock -- */
+/* -- slots, under the lock -- */
 
 /* Those with that number, which there are. */
-static inline struct places *
-places_at(const struct weir_group *group, unsigned number)
+static inline struct slots *
+slots_at(const struct weir_group *group, unsigned number)
 {
         unsigned block = 31 - (unsigned)__builtin_clz(number + 1);
 
@@ -84,34 +84,34 @@ places_at(const struct weir_group *group, unsigned number)
 }
 
 /* Returns NULL when out of memory. */
-static struct places *
-make_places(struct weir_group *group)
+static struct slots *
+make_slots(struct weir_group *group)
 {
         unsigned block = 31 - (unsigned)__builtin_clz(group->made + 1);
 
         if (block == BLOCKS)
                 return NULL;
         if (!group->blocks[block])
-                group->blocks[block] = malloc(sizeof(struct places) << block);
+                group->blocks[block] = malloc(sizeof(struct slots) << block);
         if (!group->blocks[block])
                 return NULL;
-        struct places *places = places_at(group, group->made);
-        places->number = group->made++;
-        return places;
+        struct slots *slots = slots_at(group, group->made);
+        slots->number = group->made++;
+        return slots;
 }
 
 /* Returns false when out of memory. */
 static bool
-open_places(struct weir_group *group)
+open_slots(struct weir_group *group)
 {
-        struct places *places = group->empty;
+        struct slots *slots = group->empty;
 
-        if (places)
-                group->empty = places->next;
-        else if (!(places = make_places(group)))
+        if (slots)
+                group->empty = slots->next;
+        else if (!(slots = make_slots(group)))
                 return false;
-        atomic_store_explicit(&places->taken, group->is_closing ? 0 : ALL, memory_order_relaxed);
-        group->open = places;
+        atomic_store_explicit(&slots->taken, group->is_closing ? 0 : ALL, memory_order_relaxed);
+        group->open = slots;
         group->filled = 0;
         group->busy++;
         return true;
@@ -119,56 +119,56 @@ open_places(struct weir_group *group)
 
 /* The last child has left them, or none has come. */
 static void
-note_empty(struct weir_group *group, struct places *places)
+note_empty(struct weir_group *group, struct slots *slots)
 {
-        if (places == group->open)
+        if (slots == group->open)
                 group->open = NULL;
-        places->next = group->empty;
-        group->empty = places;
+        slots->next = group->empty;
+        group->empty = slots;
         group->busy--;
 }
 
 static uint64_t
-give_up(struct places *places, uint64_t bits)
+give_up(struct slots *slots, uint64_t bits)
 {
-        return atomic_fetch_and_explicit(&places->taken, ~bits, memory_order_acq_rel) & ALL & ~bits;
+        return atomic_fetch_and_explicit(&slots->taken, ~bits, memory_order_acq_rel) & ALL & ~bits;
 }
 
-/* From now on no place is kept for a child to come. */
+/* From now on no slot is kept for a child to come. */
 static void
 begin_to_close(struct weir_group *group)
 {
-        struct places *open = group->is_closing ? NULL : group->open;
+        struct slots *open = group->is_closing ? NULL : group->open;
 
         group->is_closing = true;
         if (open && !give_up(open, ALL << group->filled & ALL))
                 note_empty(group, open);
 }
 
-/* The child has a place from now on.  Returns false when out of memory. */
+/* The child has a slot from now on.  Returns false when out of memory. */
 static bool
-take_place(struct weir_group *group, struct weir_series *child)
+take_slot(struct weir_group *group, struct weir_series *child)
 {
-        if (!group->open && !open_places(group))
+        if (!group->open && !open_slots(group))
                 return false;
-        struct places *places = group->open;
+        struct slots *slots = group->open;
         unsigned i = group->filled++;
-        places->children[i] = child;
-        child->index = places->number * INDEXES + i;
+        slots->children[i] = child;
+        child->index = slots->number * INDEXES + i;
         if (__builtin_expect(group->is_closing, 0))
-                atomic_fetch_or_explicit(&places->taken, UINT64_C(1) << i, memory_order_relaxed);
-        if (group->filled == PLACES)
+                atomic_fetch_or_explicit(&slots->taken, UINT64_C(1) << i, memory_order_relaxed);
+        if (group->filled == SLOTS_A_WORD)
                 group->open = NULL;
         return true;
 }
 
 /* The children there, a bit each.  From now on the caller may take references to them, until it lets the lock go. */
 static uint64_t
-look_at(const struct weir_group *group, struct places *places)
+look_at(const struct weir_group *group, struct slots *slots)
 {
-        uint64_t taken = atomic_fetch_or_explicit(&places->taken, WALKED, memory_order_acq_rel) & ALL;
+        uint64_t taken = atomic_fetch_or_explicit(&slots->taken, WALKED, memory_order_acq_rel) & ALL;
 
-        return places == group->open ? taken & ~(ALL << group->filled) : taken;
+        return slots == group->open ? taken & ~(ALL << group->filled) : taken;
 }
 
 /* -- ending early -- */
@@ -216,14 +216,14 @@ walk_on(struct weir__work *work)
 {
         struct weir_group *group = weir__container_of(work, struct weir_group, walk);
         struct weir__fiber *fiber = group->fiber;
-        struct weir_series *taken[PLACES];
+        struct weir_series *taken[SLOTS_A_WORD];
         unsigned count = 0;
 
         weir__lock(&fiber->lock);
         int cause = weir__series_rest_cause(&group->within);
-        struct places *places = places_at(group, group->walked++);
-        for (uint64_t left = look_at(group, places); left; left &= left - 1)
-                taken[count++] = weir__series_ref(places->children[__builtin_ctzll(left)]);
+        struct slots *slots = slots_at(group, group->walked++);
+        for (uint64_t left = look_at(group, slots); left; left &= left - 1)
+                taken[count++] = weir__series_ref(slots->children[__builtin_ctzll(left)]);
         bool more = group->walked < group->made;
         weir__unlock(&fiber->lock);
         for (unsigned i = 0; i < count; i++) {
@@ -272,12 +272,12 @@ struct behind {
 
 /* Under the lock. */
 static struct behind
-note_end(struct weir_group *group, struct places *places, uint64_t bit, int result)
+note_end(struct weir_group *group, struct slots *slots, uint64_t bit, int result)
 {
         struct behind behind = {false, false};
 
-        if (!give_up(places, bit))
-                note_empty(group, places);
+        if (!give_up(slots, bit))
+                note_empty(group, slots);
         if (result && group->failures++ == 0)
                 group->status = result;
         if (result && group->stops_on_failure)
@@ -304,7 +304,7 @@ is_private(const struct weir_series *child)
 
 /* Walks and dumps take references under the lock. */
 static bool
-leave_locked(struct weir_group *group, struct places *places, uint64_t bit, int result, const struct weir_series *private)
+leave_locked(struct weir_group *group, struct slots *slots, uint64_t bit, int result, const struct weir_series *private)
 {
         struct weir__fiber *fiber = group->fiber;
         struct behind behind = {false, false};
@@ -312,34 +312,34 @@ leave_locked(struct weir_group *group, struct places *places, uint64_t bit, int 
         weir__lock(&fiber->lock);
         bool may_go = !private || is_private(private);
         if (may_go)
-                behind = note_end(group, places, bit, result);
+                behind = note_end(group, slots, bit, result);
         weir__unlock(&fiber->lock);
         go_on(group, fiber, behind);
         return may_go;
 }
 
-/* A child leaves its place; `private`, if that is not NULL, only if nobody else has a reference to it.  Returns whether it has.
+/* A child leaves its slot; `private`, if that is not NULL, only if nobody else has a reference to it.  Returns whether it has.
  * The group may be gone once the bit is cleared, unless that is done under the lock. */
 static inline bool
 leave(struct weir_series *within, uint32_t index, int result, const struct weir_series *private)
 {
         struct weir_group *group = weir__container_of(within, struct weir_group, within);
-        struct places *places = places_at(group, index / INDEXES);
-        uint64_t bit = UINT64_C(1) << index % INDEXES, taken = atomic_load_explicit(&places->taken, memory_order_acquire);
+        struct slots *slots = slots_at(group, index / INDEXES);
+        uint64_t bit = UINT64_C(1) << index % INDEXES, taken = atomic_load_explicit(&slots->taken, memory_order_acquire);
 
         if (private && !is_private(private))
                 return false;
         while (!(taken & WALKED) && taken != bit && !result)
-                if (atomic_compare_exchange_weak_explicit(&places->taken, &taken, taken & ~bit, memory_order_acq_rel,
+                if (atomic_compare_exchange_weak_explicit(&slots->taken, &taken, taken & ~bit, memory_order_acq_rel,
                                                           memory_order_acquire))
                         return true;
-        return leave_locked(group, places, bit, result, private);
+        return leave_locked(group, slots, bit, result, private);
 }
 
 void
-weir__group_child_ended(struct weir_series *within, uint32_t place, int result)
+weir__group_child_ended(struct weir_series *within, uint32_t slot, int result)
 {
-        leave(within, place, result, NULL);
+        leave(within, slot, result, NULL);
 }
 
 bool
@@ -358,14 +358,14 @@ child_ended(struct weir_series *child)
 
 static const struct weir__series_ops child_ops = {.work = WEIR__SERIES_WORK, .ended = child_ended};
 
-/* The child has its place before it is launched, so that a walk that comes between finds it; it has the cause then, too.  Returns
+/* The child has its slot before it is launched, so that a walk that comes between finds it; it has the cause then, too.  Returns
  * 0, or why it is not started. */
 static int
 add(struct weir_group *group, struct weir_series *child, bool is_fiber)
 {
         weir__lock(&group->fiber->lock);
         int cause = weir__series_effective_cause(&group->within);
-        int failed = cause ? cause : weir__phase_is_stopping() ? -ESHUTDOWN : take_place(group, child) ? 0 : -ENOMEM;
+        int failed = cause ? cause : weir__phase_is_stopping() ? -ESHUTDOWN : take_slot(group, child) ? 0 : -ENOMEM;
         if (!failed && is_fiber) {
                 weir__fiber_enter_group(child, &group->within);
         } else if (!failed) {
@@ -531,19 +531,19 @@ is_looked_at(const struct weir_group *group, const struct weir__child_cursor *cu
         return !cursor->is_awaited || (group->is_joined && !group->stops_on_failure);
 }
 
-/* Takes a reference to the first child that ends behind the first places; NULL: there is none.  *place: where it is.  Under the
+/* Takes a reference to the first child that ends behind the first slots; NULL: there is none.  *slot: where it is.  Under the
  * lock. */
 static struct weir_series *
-child_from(const struct weir_group *group, unsigned *place)
+child_from(const struct weir_group *group, unsigned *slot)
 {
-        for (unsigned i = *place % INDEXES; *place < group->made * INDEXES; *place += INDEXES - i, i = 0) {
-                struct places *places = places_at(group, *place / INDEXES);
-                uint64_t left = look_at(group, places) & ALL << i;
+        for (unsigned i = *slot % INDEXES; *slot < group->made * INDEXES; *slot += INDEXES - i, i = 0) {
+                struct slots *slots = slots_at(group, *slot / INDEXES);
+                uint64_t left = look_at(group, slots) & ALL << i;
 
                 if (!left)
                         continue;
-                *place += (unsigned)__builtin_ctzll(left) - i;
-                return weir__series_ref(places->children[*place % INDEXES]);
+                *slot += (unsigned)__builtin_ctzll(left) - i;
+                return weir__series_ref(slots->children[*slot % INDEXES]);
         }
         return NULL;
 }
@@ -557,12 +557,12 @@ weir__groups_child(struct weir__fiber *fiber, struct weir__child_cursor *cursor,
         *child = NULL;
         weir__lock(&fiber->lock);
         for (struct weir_group *group = fiber->groups; group && !*child; seen += group->made * INDEXES, group = group->next) {
-                unsigned place = skipped > seen ? skipped - seen : 0;
+                unsigned slot = skipped > seen ? skipped - seen : 0;
 
                 if (is_looked_at(group, cursor))
-                        *child = child_from(group, &place);
+                        *child = child_from(group, &slot);
                 if (*child)
-                        cursor->next = WEIR__GROUPS_CHILD + seen + place + 1;
+                        cursor->next = WEIR__GROUPS_CHILD + seen + slot + 1;
         }
         weir__unlock(&fiber->lock);
         return *child != NULL;

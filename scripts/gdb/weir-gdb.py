@@ -61,8 +61,8 @@ def children_left(group):
     left = 0
     for i in range(number(group["made"])):
         block = (i + 1).bit_length() - 1
-        places = group["blocks"][block][i + 1 - (1 << block)]
-        left += bin(number(places["taken"]) & ((1 << 63) - 1)).count("1")
+        slots = group["blocks"][block][i + 1 - (1 << block)]
+        left += bin(number(slots["taken"]) & ((1 << 63) - 1)).count("1")
     return left
 
 

@@ -5,23 +5,23 @@
  *             walk is on its way, and frees it
  *   Child     of each: ends by itself at any time, well or not, or is ended early.  If only the group knows one that is a fiber,
  *             it is gone when that leaves it
- *   Walker    runs the walk, a place at a time
+ *   Walker    runs the walk, a slot at a time
  *   Cancel    an early end of the fiber, which finds the group among those that are open, at any time
  *
- * The group may stop at its first failure.  A place is used once.  One that no child comes to is kept until the fiber closes the
+ * The group may stop at its first failure.  A slot is used once.  One that no child comes to is kept until the fiber closes the
  * group.  What is under the lock of the fiber is one step.
  *
  * A MUTANT_* breaks one rule.  Each of them must be found guilty: README.md explains the interleavings. */
 
 #define CHILDREN 2
-#define ALL      7 /* a bit for each child, and for the place that is kept */
+#define ALL      7 /* a bit for each child, and for the slot that is kept */
 
 /* The group. */
 bool is_open;            /* the fiber has it in its list */
-byte bits;               /* the places that are taken */
+byte bits;               /* the slots that are taken */
 bool is_walked;          /* somebody may have a reference to a child */
 byte count;              /* children that have come */
-bool is_busy;            /* the places are open, or a child is there */
+bool is_busy;            /* the slots are open, or a child is there */
 bool is_closing;
 bool stops_on_failure;   /* constant */
 bool is_ending, is_walking, is_joined;
@@ -94,10 +94,10 @@ inline give_up(given)
         is_busy = (bits != 0)
 }
 
-/* The places to which no child came are given back.  Under the lock. */
+/* The slots to which no child came are given back.  Under the lock. */
 inline begin_to_close()
 {
-#ifndef MUTANT_KEPT_PLACES
+#ifndef MUTANT_KEPT_SLOTS
         if
         :: !is_closing && is_busy -> give_up(ALL & (ALL << count))
         :: else
@@ -253,7 +253,7 @@ out:
         skip
 }
 
-/* The place that the walk is at. */
+/* The slot that the walk is at. */
 inline take_child()
 {
         d_step {
