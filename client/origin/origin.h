@@ -8,7 +8,7 @@
  * one for all, under the origin's lock.
  *
  * A connection that becomes idle is published before its owner looks for those who wait; one who waits is in the queue before
- * it looks for idle connections.  So one of the two sees the other (test/model/pool.pml).  The same holds for a place below the
+ * it looks for idle connections.  So one of the two sees the other (test/model/pool.pml).  The same holds for a permit below the
  * limit that becomes free. */
 #ifndef WEIR_CLIENT_ORIGIN_H
 #define WEIR_CLIENT_ORIGIN_H

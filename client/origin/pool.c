@@ -84,7 +84,7 @@ take_first(struct weir__origin *origin, uint64_t ticket, bool fits(struct weir__
         return taken;
 }
 
-/* An idle connection.  A seeker that cannot have it gets a place in the place of it: must_close, for a dial on the poller
+/* An idle connection.  A seeker that cannot have it gets its permit in place of it: must_close, for a dial on the poller
  * `other`. */
 struct offer {
         const struct weir__pooled *connection;
@@ -143,9 +143,9 @@ serve(struct weir__client_branch *branch)
 
 /* -- dials -- */
 
-/* Takes a place below the limit. */
+/* Takes a permit below the limit. */
 static bool
-take_place(struct weir__origin *origin)
+take_permit(struct weir__origin *origin)
 {
         unsigned connections = atomic_load(&origin->connections);
 
@@ -215,7 +215,7 @@ dial_more(struct weir__client_branch *branch)
 {
         struct weir__origin *origin = branch->origin;
 
-        while (atomic_load(&origin->dials) < atomic_load(&origin->waiting) && take_place(origin)) {
+        while (atomic_load(&origin->dials) < atomic_load(&origin->waiting) && take_permit(origin)) {
                 uint64_t ticket = tickets_so_far(origin);
 
                 atomic_fetch_add(&origin->dials, 1);
@@ -236,7 +236,7 @@ end_waiting(struct weir__origin *origin)
         }
 }
 
-/* There is a free place, or fewer dials than before: on the poller of the first who waits another dial may begin. */
+/* There is a free permit, or fewer dials than before: on the poller of the first who waits another dial may begin. */
 static void
 dial_for_first(struct weir__client_branch *branch)
 {
@@ -375,7 +375,7 @@ weir__pool_wait(struct weir__client_branch *branch, struct weir__seeker *seeker)
                 serve(branch);
         dial_more(branch);
         note_dials(branch);
-        if (wants_fresh) /* later: the place of the connection on which it has failed comes free before that */
+        if (wants_fresh) /* later: the permit of the connection on which it has failed comes free before that */
                 weir__pool_look(branch);
         pass_on(branch);
         weir__origin_drop(origin);
@@ -402,11 +402,11 @@ weir__pool_leave(struct weir__client_branch *branch, struct weir__seeker *seeker
 }
 
 struct weir__seeker *
-weir__pool_leave_late(struct weir__client_branch *branch, struct weir__seeker **place)
+weir__pool_leave_late(struct weir__client_branch *branch, struct weir__seeker **late)
 {
         weir__lock(&branch->origin->lock);
-        struct weir__seeker *seeker = *place;
-        *place = NULL;
+        struct weir__seeker *seeker = *late;
+        *late = NULL;
         if (seeker)
                 (void)leave_queue(branch->origin, seeker);
         weir__unlock(&branch->origin->lock);

@@ -3,8 +3,10 @@
  * Threads: the owner of the poller.  All owners share the server's `connections`, and the `eviction`, `idle_since` and count of
  *          idle connections of each branch.
  *
+ * Each connection has a permit, of which there are as many as the limit says.
+ *
  * At the limit the connection that has been idle longest, on whichever poller, makes room for a new one.  If it belongs to this
- * poller, it is closed at once, and the new one gets its place.  Otherwise the owner of its poller is asked to close it, and the
+ * poller, it is closed at once, and the new one gets its permit.  Otherwise the owner of its poller is asked to close it, and the
  * new one is let in beyond the limit.  There are never more beyond the limit than are idle on other pollers.
  *
  * The owner that is asked may find that a request has come meanwhile.  Then there is a deficit: it asks all others.  If no
@@ -29,9 +31,9 @@ is_over(const struct weir__server *server)
         return atomic_load(&server->connections) > server->max_connections;
 }
 
-/* Takes a place within the limit, or one of `beyond` places above it. */
+/* Takes a permit within the limit, or one of `beyond` permits above it. */
 static bool
-take_place(struct weir__server *server, size_t beyond)
+take_permit(struct weir__server *server, size_t beyond)
 {
         size_t limit = server->max_connections, there = atomic_load(&server->connections);
 
@@ -41,9 +43,9 @@ take_place(struct weir__server *server, size_t beyond)
         return false;
 }
 
-/* Gives back a place beyond the limit, if one is taken. */
+/* Gives back a permit beyond the limit, if one is taken. */
 static bool
-give_place_back(struct weir__server *server)
+give_permit_back(struct weir__server *server)
 {
         size_t there = atomic_load(&server->connections);
 
@@ -73,7 +75,7 @@ evict_run(struct weir__work *work)
         void *idle;
 
         while (is_over(server) && (idle = weir__admission_longest_idle(branch, &since)))
-                if (give_place_back(server))
+                if (give_permit_back(server))
                         server->ops->evict(idle, false);
         bool was_over = is_over(server);
         atomic_store(&server->has_deficit, was_over);
@@ -140,12 +142,12 @@ make_room(struct weir__branch *branch)
         void *own = weir__admission_longest_idle(branch, &since);
         size_t beyond = count_idle_elsewhere(branch, &other, since);
 
-        if (other && take_place(branch->server, beyond)) {
+        if (other && take_permit(branch->server, beyond)) {
                 ask(other, FIRST);
                 return true;
         }
         if (own)
-                branch->server->ops->evict(own, false); /* the new connection takes its place */
+                branch->server->ops->evict(own, false); /* the new connection takes its permit */
         return own;
 }
 
@@ -157,19 +159,19 @@ is_limited(const struct weir__server *server, const struct weir__peer *peer)
 }
 
 bool
-weir__admission_take_place(struct weir__server *server)
+weir__admission_take_permit(struct weir__server *server)
 {
-        return take_place(server, 0);
+        return take_permit(server, 0);
 }
 
 void
-weir__admission_give_place_back(struct weir__server *server)
+weir__admission_give_permit_back(struct weir__server *server)
 {
         atomic_fetch_sub_explicit(&server->connections, 1, memory_order_relaxed);
 }
 
 bool
-weir__admission_enter_with_place(struct weir__branch *branch, const struct weir__peer *peer)
+weir__admission_enter_with_permit(struct weir__branch *branch, const struct weir__peer *peer)
 {
         struct weir__server *server = branch->server;
 
@@ -177,7 +179,7 @@ weir__admission_enter_with_place(struct weir__branch *branch, const struct weir_
                          weir__addresses_enter(&server->addresses, peer, server->max_connections_per_address);
 
         if (!may_enter)
-                weir__admission_give_place_back(server);
+                weir__admission_give_permit_back(server);
         return may_enter;
 }
 
@@ -189,17 +191,17 @@ weir__admission_enter(struct weir__branch *branch, const struct weir__peer *peer
 
         if (is_limited(server, peer) && !weir__addresses_enter(&server->addresses, peer, server->max_connections_per_address))
                 return false;
-        if (take_place(server, 0) || make_room(branch))
+        if (take_permit(server, 0) || make_room(branch))
                 return true;
         weir__admission_leave(branch, peer, false);
         return false;
 }
 
 void
-weir__admission_leave(struct weir__branch *branch, const struct weir__peer *peer, bool has_place)
+weir__admission_leave(struct weir__branch *branch, const struct weir__peer *peer, bool has_permit)
 {
         if (is_limited(branch->server, peer))
                 weir__addresses_leave(&branch->server->addresses, peer);
-        if (has_place)
-                weir__admission_give_place_back(branch->server);
+        if (has_permit)
+                weir__admission_give_permit_back(branch->server);
 }

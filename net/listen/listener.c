@@ -78,7 +78,7 @@ wait_for_room(struct weir__listener *listener, int shortage)
 }
 
 /* Accepts the connection, and puts its address into *peer.  Returns it, or a negative errno; AT_LIMIT: the server has as many as
- * it may have, and waits for places. */
+ * it may have, and waits for permits. */
 static int
 take_one(struct weir__listener *listener, struct weir__peer *peer, bool *is_admitted)
 {
@@ -87,16 +87,16 @@ take_one(struct weir__listener *listener, struct weir__peer *peer, bool *is_admi
         struct sockaddr_storage address;
         socklen_t size = sizeof address;
 
-        if (takes_first && !weir__admission_take_place(branch->server))
+        if (takes_first && !weir__admission_take_permit(branch->server))
                 return AT_LIMIT;
         int fd = accept4(listener->source.fd, (struct sockaddr *)&address, &size, SOCK_NONBLOCK | SOCK_CLOEXEC);
         int result = fd < 0 ? -errno : fd;
         if (fd < 0 && takes_first)
-                weir__admission_give_place_back(branch->server);
+                weir__admission_give_permit_back(branch->server);
         if (fd < 0)
                 return result;
         *peer = weir__peer_of(&address, size);
-        *is_admitted = (takes_first ? weir__admission_enter_with_place : weir__admission_enter)(branch, peer);
+        *is_admitted = (takes_first ? weir__admission_enter_with_permit : weir__admission_enter)(branch, peer);
         return fd;
 }
 
@@ -165,10 +165,10 @@ static const struct weir__work_ops again_ops = {.run = again_run};
 
 /* A paused listener may be waiting for its descriptor. */
 void
-weir__listeners_connection_closed(struct weir__branch *branch, const struct weir__peer *peer, bool is_admitted, bool has_place)
+weir__listeners_connection_closed(struct weir__branch *branch, const struct weir__peer *peer, bool is_admitted, bool has_permit)
 {
         if (is_admitted)
-                weir__admission_leave(branch, peer, has_place);
+                weir__admission_leave(branch, peer, has_permit);
         for (unsigned i = 0; i < branch->listener_count; i++)
                 if (branch->listeners[i].is_paused) {
                         branch->listeners[i].is_paused = false;

@@ -27,9 +27,9 @@ struct weir__listener {
 int weir__listeners_open(struct weir__branch *branch);   /* after a failure the caller closes those that are open */
 void weir__listeners_close(struct weir__branch *branch); /* accepts waiting connections first: a close would reset them */
 
-/* A connection of the branch is closed: its descriptor is free, and its place, if it has one. */
+/* A connection of the branch is closed: its descriptor is free, and its permit, if it has one. */
 void weir__listeners_connection_closed(struct weir__branch *branch, const struct weir__peer *peer, bool is_admitted,
-                                       bool has_place);
+                                       bool has_permit);
 
 /* -- the listeners of a server, spread over its branches -- */
 

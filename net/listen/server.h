@@ -50,7 +50,7 @@ struct weir__server_ops {
 
         /* Connections that are idle and may be closed for new ones; all NULL: there are none. */
         void *(*longest_idle)(struct weir__branch *branch, weir_nsec *since); /* a connection, or NULL */
-        void (*evict)(void *connection, bool has_place);        /* closes it; `has_place`: it gives its place back */
+        void (*evict)(void *connection, bool has_permit);        /* closes it; `has_permit`: it gives its permit back */
         size_t (*count_idle)(const struct weir__branch *branch); /* any thread */
 
         /* Whether the limit on connections of one address does not count this peer; NULL: it counts all. */
@@ -138,7 +138,7 @@ struct weir__server {
         struct weir__branch *dropped; /* branches of the past, of which detached ones know: freed with the server */
         struct weir__addresses addresses; /* used if the connections of one address are limited */
         _Atomic int port;           /* relaxed; -EDOM: none */
-        _Atomic size_t connections; /* with a place; seq_cst where it may pass the limit: admission.c */
+        _Atomic size_t connections; /* with a permit; seq_cst where it may pass the limit: admission.c */
         _Atomic bool has_deficit;   /* too many connections and none idle: the next one that becomes idle is closed; seq_cst */
 
         void (*order)(struct weir__branch *branch); /* the order that each branch carries out */

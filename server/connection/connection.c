@@ -240,7 +240,7 @@ weir__connection_closed(struct weir__connection *connection)
                 notify_exchange(connection);
         branch->turned_away -= !connection->is_admitted;
         weir__listeners_connection_closed(&branch->base, &connection->client.peer, connection->is_admitted,
-                                          connection->has_place);
+                                          connection->has_permit);
 }
 
 void
@@ -291,9 +291,9 @@ weir__connection_longest_idle(struct weir__http_branch *branch)
 }
 
 void
-weir__connection_evict(struct weir__connection *connection, bool has_place)
+weir__connection_evict(struct weir__connection *connection, bool has_permit)
 {
         weir__count(&connection->client.branch->counts, WEIR__COUNT_EVICTED, 1);
-        connection->has_place = has_place;
+        connection->has_permit = has_permit;
         weir__connection_close(connection);
 }

@@ -39,7 +39,7 @@ struct weir__connection {
         bool is_last;         /* no further request after this one */
         bool is_used;         /* a first request has come */
         bool is_admitted;     /* within the limit of connections; otherwise it gets a 503 (`turned_away` of the branch) */
-        bool has_place;       /* counted in the server's `connections`; an evicted one has lost its place already */
+        bool has_permit;       /* counted in the server's `connections`; an evicted one has lost its permit already */
         bool has_reference;   /* of its exchange, which it is about to detach */
 
         struct weir__exchange *exchange; /* from READING_BODY on, until it has come back */
@@ -96,8 +96,8 @@ bool weir__connection_is_idle(const struct weir__connection *connection); /* wai
 
 /* The connection that has been idle longest, and for which no request waits in the socket; or NULL. */
 struct weir__connection *weir__connection_longest_idle(struct weir__http_branch *branch);
-/* Closes an idle connection.  `has_place`: it gives its place back; otherwise the caller has taken that. */
-void weir__connection_evict(struct weir__connection *connection, bool has_place);
+/* Closes an idle connection.  `has_permit`: it gives its permit back; otherwise the caller has taken that. */
+void weir__connection_evict(struct weir__connection *connection, bool has_permit);
 
 /* -- http1.c: connections of HTTP/1: made, driven by events and time, stopped -- */
 

@@ -286,7 +286,7 @@ weir__http1_new(struct weir__http_branch *branch, int fd, const struct weir__pee
         *connection = (struct weir__connection){
                 .client = {.branch = branch, .peer = *peer},
                 .is_admitted = is_admitted,
-                .has_place = is_admitted,
+                .has_permit = is_admitted,
         };
         struct weir__stream *stream = &connection->transport.stream;
         weir__transport_init(&connection->transport, &transport_ops, branch->base.poller->index, fd);

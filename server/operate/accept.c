@@ -55,9 +55,9 @@ weir__http_longest_idle(struct weir__branch *base, weir_nsec *since)
 }
 
 void
-weir__http_evict(void *connection, bool has_place)
+weir__http_evict(void *connection, bool has_permit)
 {
-        weir__connection_evict(connection, has_place);
+        weir__connection_evict(connection, has_permit);
 }
 
 size_t

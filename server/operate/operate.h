@@ -29,7 +29,7 @@ struct weir__secure_config weir__http_config_secure(const struct weir_http_serve
 
 void weir__http_accepted(struct weir__branch *branch, int fd, const struct weir__peer *peer, bool is_admitted);
 void *weir__http_longest_idle(struct weir__branch *branch, weir_nsec *since);
-void weir__http_evict(void *connection, bool has_place);
+void weir__http_evict(void *connection, bool has_permit);
 size_t weir__http_count_idle(const struct weir__branch *branch);
 bool weir__http_is_exempt(const struct weir__server *server, const struct weir__peer *peer);
 
