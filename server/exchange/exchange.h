@@ -112,7 +112,7 @@ struct weir__exchange {
 
         int result;                   /* of the series, on its way to the connection */
         _Atomic uint32_t references;  /* of the series, the program and transfers; acq_rel: the last one gives it back */
-        struct weir__held *held;      /* its place in the list of held.c; or NULL.  Guarded by the lock there */
+        struct weir__held *held;      /* its entry in the tree of held.c; or NULL.  Guarded by the lock there */
         struct weir__work end_events; /* belongs to the thread that has ended `events` by weir_http_sse_end */
         _Atomic size_t unsent;        /* bytes of write tasks that have started and not ended; relaxed */
 };

@@ -26,10 +26,10 @@
 
 struct key {
         weir_nsec came_at; /* of the exchange */
-        uint64_t number;   /* of its place; never used twice */
+        uint64_t number;   /* of its entry; never used twice */
 };
 
-/* The place of an exchange in the tree.  Without memory an exchange has none, and nobody sees it. */
+/* The entry of an exchange in the tree.  Without memory an exchange has none, and nobody sees it. */
 struct weir__held {
         struct weir__rbtree_node node;
         struct weir__exchange *exchange;
@@ -41,8 +41,8 @@ static struct {
 
         /* Guarded by lock. */
         struct weir__rbtree tree; /* of struct weir__held, by key: the first is oldest */
-        size_t count;             /* of the places in it */
-        uint64_t numbers;         /* given to places until now */
+        size_t count;             /* of the entries in it */
+        uint64_t numbers;         /* given to entries until now */
 } held = {.lock = WEIR__LOCK_INITIALIZER(WEIR__RANK_LEAF)};
 
 static void
@@ -57,10 +57,10 @@ after_fork(void)
         weir__unlock(&held.lock);
 }
 
-/* -- places; with the lock held -- */
+/* -- entries; with the lock held -- */
 
 static struct weir__held *
-place_of(struct weir__rbtree_node *node)
+entry_of(struct weir__rbtree_node *node)
 {
         return weir__container_of(node, struct weir__held, node);
 }
@@ -72,60 +72,60 @@ is_before(const struct key *one, const struct key *other)
 }
 
 static void
-insert(struct weir__held *place)
+insert(struct weir__held *entry)
 {
         struct weir__rbtree_node *parent = NULL, *next = held.tree.root;
         enum weir__rbtree_side side = WEIR__RBTREE_LEFT;
 
         while (next) {
                 parent = next;
-                side = is_before(&place->key, &place_of(parent)->key) ? WEIR__RBTREE_LEFT : WEIR__RBTREE_RIGHT;
+                side = is_before(&entry->key, &entry_of(parent)->key) ? WEIR__RBTREE_LEFT : WEIR__RBTREE_RIGHT;
                 next = parent->children[side];
         }
-        weir__rbtree_insert(&held.tree, parent, side, &place->node);
+        weir__rbtree_insert(&held.tree, parent, side, &entry->node);
         held.count++;
 }
 
-/* The first place behind that key; NULL: there is none. */
+/* The first entry behind that key; NULL: there is none. */
 static struct weir__held *
 first_behind(const struct key *key)
 {
         struct weir__rbtree_node *node = held.tree.root, *found = NULL;
 
         while (node) {
-                bool is_behind = is_before(key, &place_of(node)->key);
+                bool is_behind = is_before(key, &entry_of(node)->key);
 
                 found = is_behind ? node : found;
                 node = node->children[is_behind ? WEIR__RBTREE_LEFT : WEIR__RBTREE_RIGHT];
         }
-        return found ? place_of(found) : NULL;
+        return found ? entry_of(found) : NULL;
 }
 
 /* -- references -- */
 
-/* With the lock held.  Returns the place that is to be freed; or NULL. */
+/* With the lock held.  Returns the entry that is to be freed; or NULL. */
 static struct weir__held *
 take_off(struct weir__exchange *exchange)
 {
-        struct weir__held *place = exchange->held;
+        struct weir__held *entry = exchange->held;
 
-        if (--exchange->held_count || !place)
+        if (--exchange->held_count || !entry)
                 return NULL;
-        weir__rbtree_remove(&held.tree, &place->node);
+        weir__rbtree_remove(&held.tree, &entry->node);
         held.count--;
         exchange->held = NULL;
-        return place;
+        return entry;
 }
 
 /* With the lock held.  Returns false when the exchange needs none. */
 static bool
-put_into_tree(struct weir__exchange *exchange, struct weir__held *place)
+put_into_tree(struct weir__exchange *exchange, struct weir__held *entry)
 {
         if (exchange->held || !exchange->held_count)
                 return false;
-        *place = (struct weir__held){.exchange = exchange, .key = {exchange->came_at, ++held.numbers}};
-        insert(place);
-        exchange->held = place;
+        *entry = (struct weir__held){.exchange = exchange, .key = {exchange->came_at, ++held.numbers}};
+        insert(entry);
+        exchange->held = entry;
         return true;
 }
 
@@ -135,14 +135,14 @@ weir__held_add(struct weir__exchange *exchange)
         weir__lock(&held.lock);
         bool is_first = exchange->held_count++ == 0;
         weir__unlock(&held.lock);
-        struct weir__held *place = is_first ? malloc(sizeof *place) : NULL;
-        if (!place)
+        struct weir__held *entry = is_first ? malloc(sizeof *entry) : NULL;
+        if (!entry)
                 return;
         weir__lock(&held.lock);
-        bool is_used = put_into_tree(exchange, place); /* others may have dropped and taken references meanwhile */
+        bool is_used = put_into_tree(exchange, entry); /* others may have dropped and taken references meanwhile */
         weir__unlock(&held.lock);
         if (!is_used)
-                free(place);
+                free(entry);
 }
 
 void
@@ -150,9 +150,9 @@ weir__held_remove(struct weir__exchange *exchange)
 {
         weir__lock(&held.lock);
         bool had_one = exchange->held_count;
-        struct weir__held *place = had_one ? take_off(exchange) : NULL;
+        struct weir__held *entry = had_one ? take_off(exchange) : NULL;
         weir__unlock(&held.lock);
-        free(place);
+        free(entry);
         if (!had_one)
                 weir__panic("weir_http_unref: %s %.100s has no reference of weir_http_ref left",
                             exchange->request->method ? exchange->request->method : "an exchange of", exchange->request->target);
@@ -193,29 +193,29 @@ fill(struct weir__held_report *report, const struct weir__exchange *exchange)
 /* A walk shows the exchanges that were held when it began, so that it comes to an end. */
 struct walk {
         const weir_http_server *server; /* NULL: of all */
-        struct key at;                  /* of the last place that was looked at */
+        struct key at;                  /* of the last entry that was looked at */
         uint64_t last_number;
         struct weir__held_report report;
         bool is_over;
 };
 
-/* Looks at the next places, until one is to be shown.  Returns whether there is a report. */
+/* Looks at the next entries, until one is to be shown.  Returns whether there is a report. */
 static bool
 go_on(struct walk *walk)
 {
         bool is_found = false;
 
         weir__lock(&held.lock);
-        struct weir__held *place = first_behind(&walk->at);
-        for (unsigned i = 0; i < EXCHANGES_AT_ONCE && place && !is_found; i++) {
-                walk->at = place->key;
-                is_found = place->key.number <= walk->last_number && is_of(place->exchange, walk->server);
+        struct weir__held *entry = first_behind(&walk->at);
+        for (unsigned i = 0; i < EXCHANGES_AT_ONCE && entry && !is_found; i++) {
+                walk->at = entry->key;
+                is_found = entry->key.number <= walk->last_number && is_of(entry->exchange, walk->server);
                 if (is_found)
-                        fill(&walk->report, place->exchange);
-                struct weir__rbtree_node *next = weir__rbtree_next(&place->node);
-                place = next ? place_of(next) : NULL;
+                        fill(&walk->report, entry->exchange);
+                struct weir__rbtree_node *next = weir__rbtree_next(&entry->node);
+                entry = next ? entry_of(next) : NULL;
         }
-        walk->is_over = !place;
+        walk->is_over = !entry;
         weir__unlock(&held.lock);
         return is_found;
 }
@@ -244,7 +244,7 @@ count_all(weir_nsec *oldest)
         weir__lock(&held.lock);
         size_t count = held.count;
         if (count)
-                came_at = place_of(held.tree.ends[WEIR__RBTREE_LEFT])->key.came_at;
+                came_at = entry_of(held.tree.ends[WEIR__RBTREE_LEFT])->key.came_at;
         weir__unlock(&held.lock);
         *oldest = now > came_at ? now - came_at : 0;
         return count;
