@@ -75,7 +75,7 @@ is_type(const char *type)
 static bool
 has_begun(const weir_multipart *form)
 {
-        return form->place.part || form->place.at > 0 || form->place.is_last;
+        return form->position.part || form->position.at > 0 || form->position.is_last;
 }
 
 /* Adds a part, which then owns the descriptor, unless that is negative. */

@@ -14,8 +14,8 @@
 
 enum weir__multipart_stage { WEIR__MULTIPART_HEAD, WEIR__MULTIPART_CONTENT, WEIR__MULTIPART_BREAK };
 
-/* A place in a body.  All zero is its beginning. */
-struct weir__multipart_place {
+/* A position in a body.  All zero is its beginning. */
+struct weir__multipart_position {
         const struct weir__link *part; /* NULL: the first one */
         int64_t at;                    /* bytes of the stage */
         uint8_t stage;                 /* enum weir__multipart_stage */
@@ -24,7 +24,7 @@ struct weir__multipart_place {
 
 struct weir_multipart {
         struct weir__list parts;
-        struct weir__multipart_place place;
+        struct weir__multipart_position position;
         int64_t size;
         char type[sizeof WEIR__MULTIPART_TYPE + WEIR__BOUNDARY_SIZE];
         char end[sizeof "----\r\n" + WEIR__BOUNDARY_SIZE]; /* the last line */
@@ -36,7 +36,7 @@ weir__multipart_boundary(const weir_multipart *form)
         return form->type + sizeof WEIR__MULTIPART_TYPE - 1;
 }
 
-/* weir_multipart_read, from and to a place. */
-ssize_t weir__multipart_read(const weir_multipart *form, struct weir__multipart_place *place, char *out, size_t room);
+/* weir_multipart_read, from and to a position. */
+ssize_t weir__multipart_read(const weir_multipart *form, struct weir__multipart_position *position, char *out, size_t room);
 
 #endif

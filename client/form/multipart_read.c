@@ -33,18 +33,18 @@ segment_of(const struct weir__form_part *part, enum weir__multipart_stage stage)
         }
 }
 
-/* Where the place is.  The first call finds the first part. */
+/* Where the position is.  The first call finds the first part. */
 static struct segment
-segment_at(const weir_multipart *form, struct weir__multipart_place *place)
+segment_at(const weir_multipart *form, struct weir__multipart_position *position)
 {
-        if (!place->part && !place->is_last) {
-                place->part = weir__list_first(&form->parts);
-                place->is_last = !place->part;
+        if (!position->part && !position->is_last) {
+                position->part = weir__list_first(&form->parts);
+                position->is_last = !position->part;
         }
-        if (place->is_last)
+        if (position->is_last)
                 return (struct segment){.text = form->end, .size = (int64_t)strlen(form->end)};
-        return segment_of(weir__container_of(place->part, const struct weir__form_part, link),
-                          (enum weir__multipart_stage)place->stage);
+        return segment_of(weir__container_of(position->part, const struct weir__form_part, link),
+                          (enum weir__multipart_stage)position->stage);
 }
 
 /* Result: how many bytes; an error. */
@@ -67,37 +67,37 @@ read_segment(const struct segment *segment, int64_t at, char *out, size_t room)
 
 /* Goes on behind a segment. */
 static void
-advance(const weir_multipart *form, struct weir__multipart_place *place)
+advance(const weir_multipart *form, struct weir__multipart_position *position)
 {
-        place->at = 0;
-        if (place->stage != WEIR__MULTIPART_BREAK) {
-                place->stage++;
+        position->at = 0;
+        if (position->stage != WEIR__MULTIPART_BREAK) {
+                position->stage++;
                 return;
         }
-        place->stage = WEIR__MULTIPART_HEAD;
-        place->part = weir__list_next(&form->parts, place->part);
-        place->is_last = !place->part;
+        position->stage = WEIR__MULTIPART_HEAD;
+        position->part = weir__list_next(&form->parts, position->part);
+        position->is_last = !position->part;
 }
 
 ssize_t
-weir__multipart_read(const weir_multipart *form, struct weir__multipart_place *place, char *out, size_t room)
+weir__multipart_read(const weir_multipart *form, struct weir__multipart_position *position, char *out, size_t room)
 {
         size_t made = 0;
 
         room = room < SSIZE_MAX ? room : SSIZE_MAX;
         while (made < room) {
-                struct segment segment = segment_at(form, place);
+                struct segment segment = segment_at(form, position);
 
-                if (place->at == segment.size) {
-                        if (place->is_last)
+                if (position->at == segment.size) {
+                        if (position->is_last)
                                 break;
-                        advance(form, place);
+                        advance(form, position);
                         continue;
                 }
-                ssize_t got = read_segment(&segment, place->at, out + made, room - made);
+                ssize_t got = read_segment(&segment, position->at, out + made, room - made);
                 if (got < 0)
                         return made > 0 ? (ssize_t)made : got;
-                place->at += got;
+                position->at += got;
                 made += (size_t)got;
         }
         return (ssize_t)made;
@@ -106,24 +106,24 @@ weir__multipart_read(const weir_multipart *form, struct weir__multipart_place *p
 ssize_t
 weir_multipart_read(weir_multipart *form, void *out, size_t room)
 {
-        return form ? weir__multipart_read(form, &form->place, out, room) : -EINVAL;
+        return form ? weir__multipart_read(form, &form->position, out, room) : -EINVAL;
 }
 
 void
 weir_multipart_rewind(weir_multipart *form)
 {
         if (form)
-                form->place = (struct weir__multipart_place){.part = NULL};
+                form->position = (struct weir__multipart_position){.part = NULL};
 }
 
 /* Result: 0; an error. */
 static int
 read_all(const weir_multipart *form, char *out, size_t size)
 {
-        struct weir__multipart_place place = {.part = NULL};
+        struct weir__multipart_position position = {.part = NULL};
 
         for (size_t made = 0; made < size;) {
-                ssize_t got = weir__multipart_read(form, &place, out + made, size - made);
+                ssize_t got = weir__multipart_read(form, &position, out + made, size - made);
 
                 if (got < 0)
                         return (int)got;
