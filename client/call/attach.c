@@ -42,7 +42,7 @@ outcome_of(const struct weir_http_call *self, int status)
         return self->has_head ? weir__client_target_outcome(0, self->call.received->status) : WEIR__OUTCOME_CANCELLED;
 }
 
-/* It has no place any more. */
+/* It is in no queue and on no connection any more. */
 static void
 be_over(struct weir_http_call *self, int status)
 {

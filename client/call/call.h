@@ -3,7 +3,7 @@
  *     NEW --the first task--> SEEKING --a connection--> WIRED --the response is complete, or a failure--> OVER
  *
  * Two counts keep it.  `users` are the program's references and those of tasks; without them it ends.  `references` keep the
- * memory: all users together have one, and so has its place in a queue or on a connection, and an order. */
+ * memory: all users together have one, and so has the queue or the connection that it is on, and an order. */
 #ifndef WEIR_CLIENT_CALL_CALL_H
 #define WEIR_CLIENT_CALL_CALL_H
 
@@ -55,7 +55,7 @@ struct weir_http_call {
         /* Owner. */
         struct weir__http_call call;
         struct weir__seeker seeker;
-        struct weir__work granted; /* with the reference of its place */
+        struct weir__work granted; /* with the reference of the queue */
         struct weir__alarm late;   /* the limit of the whole while it seeks; with a reference */
         bool has_alarm;
         _Atomic(struct weir__origin *) origin;             /* a reference; or NULL */

@@ -118,30 +118,30 @@ weir__client_target_give_back(struct weir__client_target *second)
 }
 
 /* A proxy of HTTP is sent requests for http themselves, as is usual.  Others, and what is not to be read by it, go through. */
-static struct weir__origin_place
-place_of(const struct weir_client *client, const weir_url *url, bool must_tunnel)
+static struct weir__destination
+destination_of(const struct weir_client *client, const weir_url *url, bool must_tunnel)
 {
         bool is_secure = strcmp(weir_url_scheme(url), "https") == 0;
         const struct weir__proxy *proxy = weir__client_proxies_for(&client->proxies, is_secure, weir_url_host(url));
-        struct weir__origin_place place = {.is_secure = is_secure, .address = weir_url_address(url), .proxy = proxy};
+        struct weir__destination destination = {.is_secure = is_secure, .address = weir_url_address(url), .proxy = proxy};
 
         if (proxy && proxy->kind == WEIR__PROXY_HTTP && !is_secure && !must_tunnel) {
-                place.is_relay = true;
-                place.is_secure = proxy->is_secure;
-                place.address = proxy->address;
+                destination.is_relay = true;
+                destination.is_secure = proxy->is_secure;
+                destination.address = proxy->address;
         }
-        return place;
+        return destination;
 }
 
 struct weir__origin *
 weir__client_target_of_url(struct weir__draft *draft, const weir_url *url, bool must_tunnel)
 {
-        const struct weir__origin_place place = place_of(draft->client, url, must_tunnel);
+        const struct weir__destination destination = destination_of(draft->client, url, must_tunnel);
 
-        draft->relay = place.is_relay ? place.proxy : NULL;
-        if (!place.is_relay && weir__client_proxies_are(&draft->client->proxies)) /* no server must see it */
+        draft->relay = destination.is_relay ? destination.proxy : NULL;
+        if (!destination.is_relay && weir__client_proxies_are(&draft->client->proxies)) /* no server must see it */
                 weir__lines_remove(&draft->fields, "Proxy-Authorization");
-        return weir__client_origin(draft->client, &place);
+        return weir__client_origin(draft->client, &destination);
 }
 
 /* The members of an upstream are the program's: they are reached without a proxy. */
@@ -153,10 +153,10 @@ weir__client_target_origin(const struct weir__client_target *target, struct weir
 
         if (!target->upstream)
                 return weir__client_target_of_url(draft, url, must_tunnel);
-        const struct weir__origin_place place = {.is_secure = is_secure,
-                                                 .address = weir__picked_address(&target->picked),
-                                                 .tls_name = is_secure ? weir_url_host(url) : NULL};
-        return weir__client_origin(draft->client, &place);
+        const struct weir__destination destination = {.is_secure = is_secure,
+                                                      .address = weir__picked_address(&target->picked),
+                                                      .tls_name = is_secure ? weir_url_host(url) : NULL};
+        return weir__client_origin(draft->client, &destination);
 }
 
 /* Source of the list of responses: RFC 9110 section 15.6.  A response that broke off is a failure; one that the client did not

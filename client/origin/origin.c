@@ -76,19 +76,19 @@ weir__origin_drop(struct weir__origin *origin)
 /* What an origin is found by. */
 struct key {
         uint64_t hash;
-        const struct weir__origin_place *place;
+        const struct weir__destination *destination;
 };
 
 static struct key
-key_of(const struct weir_client *client, const struct weir__origin_place *place)
+key_of(const struct weir_client *client, const struct weir__destination *destination)
 {
-        uint64_t hash = weir__siphash(client->key, place->address, strlen(place->address));
+        uint64_t hash = weir__siphash(client->key, destination->address, strlen(destination->address));
 
-        if (place->tls_name)
-                hash ^= weir__siphash(client->key, place->tls_name, strlen(place->tls_name)) << 1;
-        if (place->proxy)
-                hash ^= (uintptr_t)place->proxy;
-        return (struct key){place->is_secure ? ~hash : hash, place};
+        if (destination->tls_name)
+                hash ^= weir__siphash(client->key, destination->tls_name, strlen(destination->tls_name)) << 1;
+        if (destination->proxy)
+                hash ^= (uintptr_t)destination->proxy;
+        return (struct key){destination->is_secure ? ~hash : hash, destination};
 }
 
 static bool
@@ -98,10 +98,11 @@ is_same_text(const char *one, const char *other)
 }
 
 static bool
-is_at(const struct weir__origin *origin, const struct weir__origin_place *place)
+leads_to(const struct weir__origin *origin, const struct weir__destination *destination)
 {
-        return origin->is_secure == place->is_secure && origin->is_relay == place->is_relay && origin->proxy == place->proxy &&
-               is_same_text(origin->address, place->address) && is_same_text(origin->tls_name, place->tls_name);
+        return origin->is_secure == destination->is_secure && origin->is_relay == destination->is_relay &&
+               origin->proxy == destination->proxy && is_same_text(origin->address, destination->address) &&
+               is_same_text(origin->tls_name, destination->tls_name);
 }
 
 static struct weir__list *
@@ -137,18 +138,18 @@ find(const struct weir_client *client, const struct key *key)
         for (struct weir__link *link = bucket ? weir__list_first(bucket) : NULL; link; link = weir__list_next(bucket, link)) {
                 struct weir__origin *origin = origin_of(link);
 
-                if (origin->hash == key->hash && is_at(origin, key->place))
+                if (origin->hash == key->hash && leads_to(origin, key->destination))
                         return origin;
         }
         return NULL;
 }
 
 static bool
-set_texts(struct weir__origin *origin, const struct weir__origin_place *place)
+set_texts(struct weir__origin *origin, const struct weir__destination *destination)
 {
-        origin->address = strdup(place->address);
-        origin->tls_name = place->tls_name ? strdup(place->tls_name) : NULL;
-        return origin->address && (!place->tls_name || origin->tls_name);
+        origin->address = strdup(destination->address);
+        origin->tls_name = destination->tls_name ? strdup(destination->tls_name) : NULL;
+        return origin->address && (!destination->tls_name || origin->tls_name);
 }
 
 static struct weir__origin *
@@ -165,9 +166,9 @@ make(struct weir_client *client, const struct weir__origin_ops *ops, const struc
         origin->client = client;
         origin->ops = ops;
         origin->hash = key->hash;
-        origin->is_secure = key->place->is_secure;
-        origin->is_relay = key->place->is_relay;
-        origin->proxy = key->place->proxy;
+        origin->is_secure = key->destination->is_secure;
+        origin->is_relay = key->destination->is_relay;
+        origin->proxy = key->destination->proxy;
         origin->branch_count = pollers;
         weir__lock_init(&origin->lock, WEIR__RANK_LEAF);
         for (unsigned i = 0; i < pollers; i++) {
@@ -175,7 +176,7 @@ make(struct weir_client *client, const struct weir__origin_ops *ops, const struc
                 origin->branches[i].poller = (uint8_t)i;
                 origin->branches[i].look.ops = &look_ops;
         }
-        if (set_texts(origin, key->place))
+        if (set_texts(origin, key->destination))
                 return origin;
         free_origin(origin);
         return NULL;
@@ -195,9 +196,9 @@ find_usable(struct weir_client *client, const struct key *key)
 }
 
 struct weir__origin *
-weir__origin_of(struct weir_client *client, const struct weir__origin_ops *ops, const struct weir__origin_place *place)
+weir__origin_of(struct weir_client *client, const struct weir__origin_ops *ops, const struct weir__destination *destination)
 {
-        const struct key key = key_of(client, place);
+        const struct key key = key_of(client, destination);
         struct weir__origin *origin, *made = NULL;
 
         for (;;) {

@@ -28,12 +28,12 @@ struct weir__client_branch;
 struct weir__origin;
 struct weir__seeker;
 
-/* Where connections lead to.  Those of one place may serve each other's requests. */
-struct weir__origin_place {
+/* Where connections lead to.  Those of one destination may serve each other's requests. */
+struct weir__destination {
         bool is_secure;
         const char *address, *tls_name;  /* as in struct weir__origin; a plain one has no name */
         const struct weir__proxy *proxy; /* of the client: the way leads through it; NULL: there is none */
-        bool is_relay;                   /* the place is the proxy itself, which is sent the requests: it has its address */
+        bool is_relay;                   /* the destination is the proxy itself, which is sent the requests: it has its address */
 };
 
 /* A connection, as its branch sees it.  Owner of the branch's poller. */
@@ -114,7 +114,7 @@ struct weir__origin {
         const struct weir__origin_ops *ops;
         uint64_t hash;
         bool is_secure;
-        bool is_relay;                   /* as in struct weir__origin_place */
+        bool is_relay;                   /* as in struct weir__destination */
         const struct weir__proxy *proxy; /* the same */
         char *address;                   /* as weir_connect_new takes it */
         char *tls_name;                  /* that the certificate must have; NULL: the host of the address */
@@ -135,7 +135,7 @@ struct weir__origin {
 
 /* Finds or makes the origin.  Result: a reference; NULL when out of memory.  While the runtime is up. */
 struct weir__origin *weir__origin_of(struct weir_client *client, const struct weir__origin_ops *ops,
-                                     const struct weir__origin_place *place);
+                                     const struct weir__destination *destination);
 void weir__origin_keep(struct weir__origin *origin);
 void weir__origin_drop(struct weir__origin *origin);
 

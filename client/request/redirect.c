@@ -106,7 +106,7 @@ find_origin(struct weir__client_request *request, const weir_url *target, bool i
         return origin;
 }
 
-/* The present place is kept: a dump may be looking at it. */
+/* The present URL and origin are kept: a dump may be looking at them. */
 static int
 go_to(struct weir__client_request *request, weir_url *target)
 {

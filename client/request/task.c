@@ -164,7 +164,7 @@ may_go_elsewhere(const struct weir__client_request *request)
                weir__client_target_may_again(&request->target, request->seeker.failure);
 }
 
-/* `visited` is the first of its list: the failed place is kept, for a dump may be looking at it.  Returns whether it goes.  The
+/* `visited` is the first of its list: the failed origin is kept, for a dump may be looking at it.  Returns whether it goes.  The
  * request's owner, on any thread. */
 static bool
 go_elsewhere(struct weir__client_request *request)

@@ -107,7 +107,7 @@ set_user(struct weir__proxy *proxy, const char *userinfo)
 }
 
 static int
-set_place(struct weir__proxy *proxy, const struct scheme *scheme, const weir_url *url, int port)
+set_address(struct weir__proxy *proxy, const struct scheme *scheme, const weir_url *url, int port)
 {
         const char *host = weir_url_host(url);
         bool is_v6 = strchr(host, ':');
@@ -149,7 +149,7 @@ fill(struct weir__proxy *proxy, const struct scheme *scheme, const weir_url *url
                             proxy->kind == WEIR__PROXY_SOCKS5
                                     ? "the user: expected a name and a password of 1 to 255 bytes each, and no NUL"
                                     : "the user: expected a name without a colon and a password, at most 255 bytes each, no NUL");
-        return failed ? failed : set_place(proxy, scheme, url, port);
+        return failed ? failed : set_address(proxy, scheme, url, port);
 }
 
 /* The parser of URLs checks hosts of http strictly, so the rest is read as one of http. */

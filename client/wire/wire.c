@@ -446,10 +446,10 @@ weir__wire_is_alive(const struct weir__pooled *connection)
 }
 
 struct weir__origin *
-weir__client_origin(struct weir_client *client, const struct weir__origin_place *place)
+weir__client_origin(struct weir_client *client, const struct weir__destination *destination)
 {
         static const struct weir__origin_ops ops = {
                 .dial = weir__client_dial, .cancel_dials = weir__client_cancel_dials, .close = weir__wire_close};
 
-        return weir__origin_of(client, &ops, place);
+        return weir__origin_of(client, &ops, destination);
 }

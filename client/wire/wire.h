@@ -55,7 +55,7 @@ bool weir__wire_take_reserved(struct weir__wire *wire);
 bool weir__wire_is_alive(const struct weir__pooled *connection);
 
 /* As weir__origin_of, for connections of this kind. */
-struct weir__origin *weir__client_origin(struct weir_client *client, const struct weir__origin_place *place);
+struct weir__origin *weir__client_origin(struct weir_client *client, const struct weir__destination *destination);
 
 void weir__wire_close(struct weir__pooled *connection); /* weir__origin_ops.close */
 
