@@ -3,7 +3,8 @@
 # headers know only each other.  What a room says of the library's concepts in its public headers is held to the same order.
 # A library beside libweir knows public headers, its own folder, and how all of them write their figures.
 # Rooms, files and lines keep their sizes.  docs/design.md lists the rooms in their order.
-# One file has the constructor of the library and its handlers of fork and exit.  Each struct has a tag of its own.
+# One file has the constructor of the library and its handlers of fork and exit.  Each struct has a tag of its own, and each name of
+# a constant one value.
 set -euo pipefail
 
 source=${WEIR_SOURCE:?}
@@ -134,6 +135,16 @@ check_tags() (
                 sed -E 's/^typedef //; s/ \{$//' | sort | uniq -d
 )
 
+# -- constants --
+
+# check_constants TREE: prints each name that files of the library define as different numbers.
+check_constants() (
+        cd "$1"
+        grep -roE --include='*.[ch]' '^#define [A-Z_0-9]+ +[(]*([0-9]|WEIR_[NUM]?SEC|\(size_t\)|\(uint).*' kernel factory io protocol net client server proxy include $addons |
+                sed -E 's, */\*.*,,; s,^([^:]*):#define ([A-Z_0-9]+) +,\2\t\1\t,' |
+                awk -F'\t' '$1 in value && value[$1] != $3 && file[$1] != $2 { print $1 } { value[$1] = $3; file[$1] = $2 }' | sort -u
+)
+
 # The check itself must be able to fail: a tree with one wrong include in each room.
 proof=$(mktemp -d)
 trap 'rm -rf "$proof"' EXIT
@@ -200,6 +211,15 @@ found=$(addons=database/few check_tags "$proof")
 
 found=$(check_tags "$source")
 [ -z "$found" ] || { printf 'defined more than once:\n%s\n' "$found"; exit 1; }
+
+# The same for constants.  One file may have a value for each kind of compiler.
+printf '#define MANY 2 /* sockets */\n#define FEW  (1)\n' >"$proof/kernel/many/1.c"
+printf '#define MANY WEIR_SEC(2)\n#define FEW  (1) /* bytes */\n#define ONE  1\n#define ONE  2\n' >"$proof/net/tag.h"
+found=$(addons=database/few check_constants "$proof")
+[ "$found" = MANY ] || { printf 'the check of constants says of a made-up tree:\n%s\n' "$found" >&2; exit 1; }
+
+found=$(check_constants "$source")
+[ -z "$found" ] || { printf 'one name, several values:\n%s\n' "$found"; exit 1; }
 
 # The same for steps.
 mkdir "$proof/kernel/base"
