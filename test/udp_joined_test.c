@@ -296,6 +296,58 @@ a_cancel_leaves_them_in_their_order(void)
         end();
 }
 
+/* A task that has got some is not told of the one that is lost: the next one is, also if it comes later. */
+static void
+a_lost_one_does_not_hide_those_that_came(void)
+{
+        static char data[3 * 1400];
+        struct weir_test_taken many = {0}, next = {0}, last = {0}, late = {0};
+
+        begin();
+        for (unsigned i = 0; i < sizeof data; i++)
+                data[i] = (char)('a' + i / 1400);
+        start(weir_udp_receive_many_new(udp, 0, weir_test_take, &many));
+        start(weir_udp_receive_new(udp, weir_test_take, &next));
+        weir_test_pass(0);
+        refused_bytes = 1400;
+        is_memory_short = true;
+        send_joined(data, sizeof data, 1400);
+        weir_test_pass(0);
+        CU_ASSERT_FALSE(is_memory_short);
+        CU_ASSERT(many.status == 0 && many.count == 2 && many.data[0] == 'b');
+        CU_ASSERT_EQUAL(next.status, -ENOMEM);
+        start(weir_udp_receive_many_new(udp, 0, weir_test_take, &last));
+        weir_test_pass(0);
+        is_memory_short = true;
+        send_joined(data, sizeof data, 1400);
+        weir_test_pass(0);
+        CU_ASSERT(last.status == 0 && last.count == 2);
+        start(weir_udp_receive_new(udp, weir_test_take, &late));
+        weir_test_pass(0);
+        CU_ASSERT_EQUAL(late.status, -ENOMEM);
+        end();
+}
+
+static void
+kept_ones_are_there_in_the_next_runtime(void)
+{
+        struct weir_test_taken first = {0};
+
+        begin();
+        send_numbers(0, SEGMENTS_MOST);
+        send_numbers(SEGMENTS_MOST, SEGMENTS_MOST);
+        start(weir_udp_receive_new(udp, weir_test_take, &first));
+        weir_test_pass(0);
+        WEIR_TEST_TOOK(&first, "0000 ");
+        weir_test_end();
+        weir_test_begin_virtual();
+        send_numbers(2 * SEGMENTS_MOST, 5);
+        expected = 1;
+        take_all(50);
+        CU_ASSERT_EQUAL(expected, 2 * SEGMENTS_MOST + 5);
+        end();
+}
+
 /* Before Linux 5.0. */
 static void
 a_system_that_joins_nothing_is_read_as_well(void)
@@ -388,6 +440,8 @@ static const struct weir_test tests[] = {
         WEIR_TEST(strangers_are_bounded_by_the_read),
         WEIR_TEST(each_one_is_cut),
         WEIR_TEST(a_cancel_leaves_them_in_their_order),
+        WEIR_TEST(a_lost_one_does_not_hide_those_that_came),
+        WEIR_TEST(kept_ones_are_there_in_the_next_runtime),
         WEIR_TEST(a_system_that_joins_nothing_is_read_as_well),
         WEIR_TEST(without_memory_for_one_the_others_come),
         WEIR_TEST(other_reports_do_not_hide_it),

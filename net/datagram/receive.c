@@ -69,6 +69,7 @@ weir__receive_settle(struct weir_udp *udp)
 bool
 weir__receive_fail(struct weir_udp *udp, int error)
 {
+        weir__receive_settle(udp);
         if (!first_receiver(udp))
                 return false;
         end_first(udp, error);

@@ -59,7 +59,7 @@ struct weir_udp {
         bool has_turn;      /* `turn` is on its way */
         bool wants_room;    /* epoll was asked for EPOLLOUT */
         bool reports;       /* IP_RECVERR is on */
-        int16_t error;      /* of a datagram that was sent, for the next receiver; 0: none */
+        int16_t error;      /* of one that was sent or is lost, for the next receiver; 0: none */
         struct weir__work turn;          /* reads on, behind other work */
         struct weir__list receivers;     /* tasks that wait for a datagram */
         struct weir__list senders;       /* tasks that wait for room */

@@ -12,7 +12,7 @@ void weir__receive_give(struct weir_udp *udp, struct weir__datagram *datagram, b
 /* A read is over: the first receiver ends, if it has got something. */
 void weir__receive_settle(struct weir_udp *udp);
 
-/* The first receiver ends with that error.  Returns false when there is none. */
+/* The first receiver that has got nothing ends with that error.  Returns false when there is none. */
 bool weir__receive_fail(struct weir_udp *udp, int error);
 
 void weir__receive_end_all(struct weir_udp *udp, int status);

@@ -61,8 +61,8 @@ read_once(struct weir_udp *udp)
                 return;
         }
         give_all(udp, &list);
-        if (lost)
-                weir__receive_fail(udp, -ENOMEM);
+        if (lost && !weir__receive_fail(udp, -ENOMEM))
+                udp->error = -ENOMEM;
 }
 
 static void
