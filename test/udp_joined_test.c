@@ -271,6 +271,14 @@ cancel(weir_task *receive, void *series)
         weir_series_cancel(series);
 }
 
+static void
+cancel_both(weir_task *receive, void *all)
+{
+        CU_ASSERT_EQUAL(weir_task_status(receive), 0);
+        for (unsigned i = 0; i < 2; i++)
+                weir_series_cancel(((weir_series **)all)[i]);
+}
+
 /* Both tasks get their datagrams by one message.  The callback of the first one cancels the second. */
 static void
 a_cancel_leaves_them_in_their_order(void)
@@ -293,6 +301,61 @@ a_cancel_leaves_them_in_their_order(void)
         take_all(0);
         CU_ASSERT_EQUAL(expected, 30);
         CU_ASSERT_EQUAL(messages, 1);
+        end();
+}
+
+/* Two tasks that have got datagrams of one message are cancelled before they call back. */
+static void
+two_cancels_leave_them_in_their_order(void)
+{
+        int status[2] = {1, 1};
+        weir_series *all[2];
+
+        begin();
+        for (unsigned i = 0; i < 2; i++) {
+                all[i] = weir_series_ref(weir_series_new(NULL, NULL));
+                weir_series_push(all[i], weir_udp_receive_many_new(udp, 10, take_numbers, &status[i]));
+        }
+        start(weir_udp_receive_new(udp, cancel_both, all));
+        weir_test_pass(0);
+        for (unsigned i = 0; i < 2; i++)
+                weir_series_start(all[i]);
+        weir_test_pass(0);
+        expected = 1;
+        send_numbers(0, 30);
+        weir_test_pass(0);
+        CU_ASSERT_EQUAL(expected, 1);
+        for (unsigned i = 0; i < 2; i++) {
+                CU_ASSERT_EQUAL(status[i], -ECANCELED);
+                weir_series_unref(all[i]);
+        }
+        take_all(0);
+        CU_ASSERT_EQUAL(expected, 30);
+        CU_ASSERT_EQUAL(messages, 1);
+        end();
+}
+
+/* A receive that waits gets them from the first one on. */
+static void
+a_cancel_leaves_them_to_who_waits(void)
+{
+        int status = 1, waits = 1;
+
+        begin();
+        weir_series *series = weir_series_ref(weir_series_new(NULL, NULL));
+        weir_series_push(series, weir_udp_receive_many_new(udp, 10, take_numbers, &status));
+        start(weir_udp_receive_new(udp, cancel, series));
+        weir_test_pass(0);
+        weir_series_start(series);
+        weir_test_pass(0);
+        start(weir_udp_receive_many_new(udp, 20, take_numbers, &waits));
+        weir_test_pass(0);
+        expected = 1;
+        send_numbers(0, 11);
+        weir_test_pass(0);
+        CU_ASSERT(status == -ECANCELED && waits == 0);
+        CU_ASSERT_EQUAL(expected, 11);
+        weir_series_unref(series);
         end();
 }
 
@@ -440,6 +503,8 @@ static const struct weir_test tests[] = {
         WEIR_TEST(strangers_are_bounded_by_the_read),
         WEIR_TEST(each_one_is_cut),
         WEIR_TEST(a_cancel_leaves_them_in_their_order),
+        WEIR_TEST(two_cancels_leave_them_in_their_order),
+        WEIR_TEST(a_cancel_leaves_them_to_who_waits),
         WEIR_TEST(a_lost_one_does_not_hide_those_that_came),
         WEIR_TEST(kept_ones_are_there_in_the_next_runtime),
         WEIR_TEST(a_system_that_joins_nothing_is_read_as_well),

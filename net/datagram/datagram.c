@@ -45,6 +45,7 @@ weir__datagram_new(const struct weir_udp_address *name, const void *data, size_t
         datagram->next = NULL;
         datagram->name.size = 0;
         datagram->size = size;
+        datagram->number = 0;
         datagram->is_truncated = false;
         if (name)
                 datagram->name = *name;
@@ -73,16 +74,6 @@ weir__datagrams_append(struct weir__datagrams *list, struct weir__datagram *data
         list->count++;
 }
 
-void
-weir__datagrams_prepend(struct weir__datagrams *list, struct weir__datagram *datagram)
-{
-        datagram->next = list->first;
-        list->first = datagram;
-        if (!list->last)
-                list->last = datagram;
-        list->count++;
-}
-
 struct weir__datagram *
 weir__datagrams_pop(struct weir__datagrams *list)
 {
@@ -95,6 +86,30 @@ weir__datagrams_pop(struct weir__datagrams *list)
                 list->last = NULL;
         list->count--;
         return datagram;
+}
+
+/* Numbers start again at 0 when they are used up. */
+static bool
+is_older(const struct weir__datagram *one, const struct weir__datagram *other)
+{
+        return (int32_t)(one->number - other->number) < 0;
+}
+
+void
+weir__datagrams_merge(struct weir__datagrams *list, struct weir__datagrams *from)
+{
+        struct weir__datagrams head = {0};
+        struct weir__datagram *datagram;
+
+        while ((datagram = weir__datagrams_pop(from))) {
+                while (list->first && is_older(list->first, datagram))
+                        weir__datagrams_append(&head, weir__datagrams_pop(list));
+                weir__datagrams_append(&head, datagram);
+        }
+        if (!head.last)
+                return;
+        head.last->next = list->first;
+        *list = (struct weir__datagrams){head.first, list->last ? list->last : head.last, head.count + list->count};
 }
 
 void

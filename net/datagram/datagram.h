@@ -4,6 +4,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 #include <sys/socket.h>
 
 #include <weir/udp.h>
@@ -15,6 +16,7 @@ struct weir__datagram {
         struct weir__datagram *next;
         struct weir_udp_address name; /* of the sender, or the destination; size 0: none */
         size_t size;
+        uint32_t number; /* counts what a socket has received for receivers */
         bool is_truncated;
         char data[]; /* a NUL follows */
 };
@@ -30,7 +32,10 @@ struct weir__datagram *weir__datagram_new(const struct weir_udp_address *name, c
 void weir__datagram_free(struct weir__datagram *datagram);
 
 void weir__datagrams_append(struct weir__datagrams *list, struct weir__datagram *datagram);
-void weir__datagrams_prepend(struct weir__datagrams *list, struct weir__datagram *datagram);
+
+/* Moves datagrams into a list, both in the order of their numbers.  `from` is empty then. */
+void weir__datagrams_merge(struct weir__datagrams *list, struct weir__datagrams *from);
+
 struct weir__datagram *weir__datagrams_pop(struct weir__datagrams *list); /* NULL: it is empty */
 void weir__datagrams_free(struct weir__datagrams *list);
 

@@ -47,6 +47,7 @@ add_to_first(struct weir_udp *udp, struct weir__datagram *datagram)
 void
 weir__receive_give(struct weir_udp *udp, struct weir__datagram *datagram, bool may_keep)
 {
+        datagram->number = udp->numbers++;
         if (first_receiver(udp)) {
                 add_to_first(udp, datagram);
         } else if (may_keep) {
@@ -118,7 +119,7 @@ withdraw(struct weir__io_task *io)
         weir__link_remove(&((struct weir__udp_task *)io)->link);
 }
 
-/* A cancel that came behind the datagrams is decisive: they wait for others. */
+/* A cancel that came behind the datagrams is decisive: they wait for others, in the order in which they came. */
 static void
 settle(struct weir__io_task *io, int verdict)
 {
@@ -130,14 +131,13 @@ settle(struct weir__io_task *io, int verdict)
                 task->at = task->datagrams.first;
                 return;
         }
-        while ((datagram = weir__datagrams_pop(&task->datagrams)))
-                weir__datagrams_prepend(&rest, datagram);
-        while ((datagram = weir__datagrams_pop(&rest))) {
+        while ((datagram = weir__datagrams_pop(&task->datagrams))) {
                 if (first_receiver(task->udp))
                         add_to_first(task->udp, datagram);
                 else
-                        weir__datagrams_prepend(&task->udp->kept, datagram);
+                        weir__datagrams_append(&rest, datagram);
         }
+        weir__datagrams_merge(&task->udp->kept, &rest);
         task->count = 0;
         weir__receive_settle(task->udp);
 }

@@ -63,7 +63,8 @@ struct weir_udp {
         struct weir__work turn;          /* reads on, behind other work */
         struct weir__list receivers;     /* tasks that wait for a datagram */
         struct weir__list senders;       /* tasks that wait for room */
-        struct weir__datagrams kept;     /* read, and for nobody yet */
+        struct weir__datagrams kept;     /* read, and for nobody yet; in the order of their numbers */
+        uint32_t numbers;                /* given to datagrams until now */
         struct weir__table *asks;        /* NULL: nobody has asked */
         struct weir_udp_address far[4];  /* the last destinations on this machine, for the virtual clock */
         uint8_t far_next;
