@@ -162,7 +162,7 @@ WEIR_API unsigned long long weir_udp_dropped(const weir_udp *udp);
  *
  * Several tasks may wait at a socket: each gets one datagram, in the order of their starts.  While no
  * task waits, the library reads nothing, and the queue of the kernel fills up to its limit.  It may
- * have read up to 64 datagrams before, together with others; later tasks get them first.
+ * have read datagrams before, together with others, 2 MiB at most; later tasks get them first.
  *
  * Owner:   the caller, until the task is consumed.  The task has the datagram.
  * Result:  NULL when out of memory; every consumer accepts NULL.  For a NULL socket the task's start,

@@ -54,7 +54,7 @@ bool weir__datagrams_join(int fd);
 struct weir__datagrams_wanted {
         size_t max;    /* bytes of a datagram, the rest is cut */
         unsigned most; /* messages */
-        bool joins;    /* weir__datagrams_join was true: a message has 1 to 64 datagrams, of 64 KiB together */
+        bool joins;    /* weir__datagrams_join was true: a message has 1 to 128 datagrams, of 64 KiB together */
 };
 
 /* Receives at most WEIR__DATAGRAMS_ONCE messages, and appends their datagrams to the list.  *lost counts the datagrams for which
