@@ -48,11 +48,10 @@ struct weir_udp {
         uint8_t poller;     /* constant while it is registered, or a task is on its way */
         bool is_used;       /* a task was started: only the owner of the poller may close the descriptor */
         bool is_registered; /* written by the owner of the poller */
-        bool is_ordered;    /* `close` was delivered */
 
         _Atomic bool is_closed; /* written under the lock */
         _Atomic uint64_t dropped;
-        struct weir__work close; /* belongs to the thread that has set is_ordered, then to the owner */
+        struct weir__work close; /* belongs to the thread that has set is_closed, then to the owner */
 
         /* Owner of the poller only. */
         bool may_read;      /* epoll has said that something is there, and no read has found the queue empty since */
