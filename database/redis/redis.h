@@ -253,7 +253,7 @@ struct weir_redis_session {
         _Atomic unsigned references;
         weir_redis *redis;             /* a reference */
         int slot;                      /* of a cluster; -1: any */
-        struct weir__redis_link *link; /* NULL: nothing was sent yet; of the command under way */
+        struct weir__redis_link *link; /* NULL: nothing was sent yet; only the command under way uses it */
         bool is_used;                  /* a command had a reply on the link, whose server is for good then; as link */
         pthread_mutex_t lock;
         bool is_busy;                              /* guarded by lock: a command is under way */

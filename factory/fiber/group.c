@@ -531,8 +531,7 @@ is_looked_at(const struct weir_group *group, const struct weir__child_cursor *cu
         return !cursor->is_awaited || (group->is_joined && !group->stops_on_failure);
 }
 
-/* Takes a reference to the first child that ends behind the first slots; NULL: there is none.  *slot: where it is.  Under the
- * lock. */
+/* Takes a reference to the first child from *slot on, and sets *slot to where it is; NULL: there is none.  Under the lock. */
 static struct weir_series *
 child_from(const struct weir_group *group, unsigned *slot)
 {

@@ -21,7 +21,7 @@
 
 #define SEARCH_INTERVAL WEIR_SEC(1)
 #define GUARDS_AT_ONCE  16   /* searched before other work runs */
-#define SERIES_AT_ONCE  4000 /* so many were looked at before other work runs, and those of one more guard */
+#define SERIES_AT_ONCE  4000 /* looked at before other work runs; those of the last guard may come on top */
 
 static struct {
         struct weir__lock lock;

@@ -29,7 +29,7 @@
 #define CHILD_STACK_SIZE (16 * 1024) /* bytes: it has buffers of some kilobytes at most */
 #define STACK_ALIGN      16
 #define MASK_SIZE        8               /* bytes of a mask of signals, as the system has it */
-#define FIRST_OTHER      3               /* descriptor that the program does not get */
+#define FIRST_OTHER      3               /* descriptor behind input, output and errors */
 #define SEARCHED         "/bin:/usr/bin" /* without a PATH */
 
 /* ThreadSanitizer's own clone() is for a child with memory of its own. */

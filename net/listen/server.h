@@ -50,7 +50,7 @@ struct weir__server_ops {
 
         /* Connections that are idle and may be closed for new ones; all NULL: there are none. */
         void *(*longest_idle)(struct weir__branch *branch, weir_nsec *since); /* a connection, or NULL */
-        void (*evict)(void *connection, bool has_permit);        /* closes it; `has_permit`: it gives its permit back */
+        void (*evict)(void *connection, bool has_permit);       /* closes it; `has_permit`: it gives its permit back */
         size_t (*count_idle)(const struct weir__branch *branch); /* any thread */
 
         /* Whether the limit on connections of one address does not count this peer; NULL: it counts all. */

@@ -39,7 +39,7 @@ struct weir__connection {
         bool is_last;         /* no further request after this one */
         bool is_used;         /* a first request has come */
         bool is_admitted;     /* within the limit of connections; otherwise it gets a 503 (`turned_away` of the branch) */
-        bool has_permit;       /* counted in the server's `connections`; an evicted one has lost its permit already */
+        bool has_permit;      /* counted in the server's `connections`; an evicted one has lost its permit already */
         bool has_reference;   /* of its exchange, which it is about to detach */
 
         struct weir__exchange *exchange; /* from READING_BODY on, until it has come back */
