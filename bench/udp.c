@@ -315,7 +315,7 @@ main(int argc, char *argv[])
                 {"echo of 32 bytes, 64 in flight, of one client", 64, 32, 1, 1},
                 {"echo of 32 bytes, 1 in flight", 1, 32, 1, 1},
                 {"echo of 1,200 bytes, 64 in flight, of 64 clients", 64, 1200, 64, 1},
-                {"echo of 1,200 bytes, 64 in flight, of one client in segments", 64, 1200, 1, 16},
+                {"echo of 1,200 bytes, 64 in flight, in segments", 64, 1200, 1, 16},
         };
         struct bench_size size = bench_size_of(argc, argv);
 
