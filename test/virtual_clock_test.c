@@ -812,10 +812,12 @@ block_again_and_again(void *moved)
 {
         weir_nsec began = weir_now();
 
-        for (int i = 0; i < 10000; i++) {
+        for (int i = 0; i < 20000; i++) {
                 weir_blocking_begin();
-                for (int turn = i % 300; turn > 0; turn--)
-                        sched_yield();
+                for (volatile int rest = 100 * (i % 300); rest > 0; rest--)
+                        continue;
+                if (i % 16 == 0)
+                        sched_yield(); /* seldom: it may cost a slice of each program that wants the CPU */
                 weir_blocking_end();
         }
         *(weir_nsec *)moved = weir_now() - began;
