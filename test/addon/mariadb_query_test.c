@@ -593,9 +593,9 @@ no_more_statements_are_kept_than_allowed(void)
                 snprintf(sql, sizeof sql, "SELECT ? + %d", i);
                 CU_ASSERT_EQUAL(ask_prepared(pool, sql, i).number, 2 * i);
         }
-        CU_ASSERT_STRING_EQUAL(server_ask("SELECT variable_value FROM information_schema.global_status "
-                                          "WHERE variable_name = 'Prepared_stmt_count'"),
-                               "5");
+        /* Of all connections: the server ends those of earlier tests when it comes to it. */
+        WEIR_TEST_EVENTUALLY(atoi(server_ask("SELECT variable_value FROM information_schema.global_status "
+                                             "WHERE variable_name = 'Prepared_stmt_count'")) == 5);
         weir_mariadb_unref(pool);
         weir_test_end();
 }
