@@ -279,19 +279,28 @@ cancel_both(weir_task *receive, void *all)
                 weir_series_cancel(((weir_series **)all)[i]);
 }
 
-/* Both tasks get their datagrams by one message.  The callback of the first one cancels the second. */
+/* Two tasks wait.  The callback of the first one, which gets one datagram, cancels the second, which may get `most`. */
+static weir_series *
+wait_to_be_cancelled(unsigned most, int *status)
+{
+        weir_series *series = weir_series_ref(weir_series_new(NULL, NULL));
+
+        weir_series_push(series, weir_udp_receive_many_new(udp, most, take_numbers, status));
+        start(weir_udp_receive_new(udp, cancel, series));
+        weir_test_pass(0);
+        weir_series_start(series);
+        weir_test_pass(0);
+        return series;
+}
+
+/* Both tasks get their datagrams by one message. */
 static void
 a_cancel_leaves_them_in_their_order(void)
 {
         int status = 1;
 
         begin();
-        weir_series *series = weir_series_ref(weir_series_new(NULL, NULL));
-        weir_series_push(series, weir_udp_receive_many_new(udp, 20, take_numbers, &status));
-        start(weir_udp_receive_new(udp, cancel, series));
-        weir_test_pass(0);
-        weir_series_start(series);
-        weir_test_pass(0);
+        weir_series *series = wait_to_be_cancelled(20, &status);
         expected = 1;
         send_numbers(0, 30);
         weir_test_pass(0);
@@ -342,12 +351,7 @@ a_cancel_leaves_them_to_who_waits(void)
         int status = 1, waits = 1;
 
         begin();
-        weir_series *series = weir_series_ref(weir_series_new(NULL, NULL));
-        weir_series_push(series, weir_udp_receive_many_new(udp, 10, take_numbers, &status));
-        start(weir_udp_receive_new(udp, cancel, series));
-        weir_test_pass(0);
-        weir_series_start(series);
-        weir_test_pass(0);
+        weir_series *series = wait_to_be_cancelled(10, &status);
         start(weir_udp_receive_many_new(udp, 20, take_numbers, &waits));
         weir_test_pass(0);
         expected = 1;

@@ -162,7 +162,7 @@ WEIR_API unsigned long long weir_udp_dropped(const weir_udp *udp);
  *
  * Several tasks may wait at a socket: each gets one datagram, in the order of their starts.  While no
  * task waits, the library reads nothing, and the queue of the kernel fills up to its limit.  It may
- * have read datagrams before, together with others, 2 MiB at most; later tasks get them first.
+ * have read datagrams before, together with others, 2 MiB a read; later tasks get them first.
  *
  * Owner:   the caller, until the task is consumed.  The task has the datagram.
  * Result:  NULL when out of memory; every consumer accepts NULL.  For a NULL socket the task's start,
@@ -181,7 +181,8 @@ WEIR_API weir_task *weir_udp_receive_new(weir_udp *udp, weir_task_fn *done, void
  *     } while (weir_udp_next(receive));
  *
  * Owner:   the caller, until the task is consumed.
- * Result:  as weir_udp_receive_new.
+ * Result:  as weir_udp_receive_new.  A task that has got a datagram ends with 0 although a later one is
+ *          lost or an error is reported; the next task has that error.
  * Threads: any. */
 WEIR_API weir_task *weir_udp_receive_many_new(weir_udp *udp, unsigned most, weir_task_fn *done, void *context);
 
