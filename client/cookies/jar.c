@@ -132,8 +132,9 @@ weir__cookie_jar_add(weir_cookie_jar *jar, struct weir__cookie *cookie, int64_t 
         add(jar, cookie, true, now);
 }
 
-int
-weir__cookie_jar_store(weir_cookie_jar *jar, const struct weir__cookie_origin *origin, const char *set_cookie, size_t size)
+/* Result: as weir_cookie_jar_set. */
+static int
+store(weir_cookie_jar *jar, const struct weir__cookie_origin *origin, const char *set_cookie, size_t size)
 {
         int64_t now = weir__cookie_jar_now();
         struct weir__set_cookie read;
@@ -171,8 +172,9 @@ put(struct output *output, const char *text, size_t size)
         output->size += size;
 }
 
-size_t
-weir__cookie_jar_write(weir_cookie_jar *jar, const struct weir__cookie_origin *origin, char *out, size_t room)
+/* Result: as weir_cookie_jar_header. */
+static size_t
+write_header(weir_cookie_jar *jar, const struct weir__cookie_origin *origin, char *out, size_t room)
 {
         struct weir__cookie *found[WEIR__COOKIES_OF_REQUEST];
         struct weir__list dropped = {0};
@@ -225,7 +227,7 @@ weir_cookie_jar_set(weir_cookie_jar *jar, const weir_url *url, const char *set_c
 
         if (!jar || !set_cookie || !lay_origin(url, &origin))
                 return -EINVAL;
-        return weir__cookie_jar_store(jar, &origin, set_cookie, strlen(set_cookie));
+        return store(jar, &origin, set_cookie, strlen(set_cookie));
 }
 
 size_t
@@ -234,7 +236,7 @@ weir_cookie_jar_header(weir_cookie_jar *jar, const weir_url *url, char *out, siz
         struct weir__cookie_origin origin;
 
         if (jar && lay_origin(url, &origin))
-                return weir__cookie_jar_write(jar, &origin, out, room);
+                return write_header(jar, &origin, out, room);
         if (room > 0)
                 *out = '\0';
         return 0;

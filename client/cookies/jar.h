@@ -11,12 +11,6 @@ struct weir_cookie_jar {
         struct weir__cookie_store store;
 };
 
-/* weir_cookie_jar_set, for `size` bytes.  Result: the same, without -EINVAL for a NULL or a URL. */
-int weir__cookie_jar_store(weir_cookie_jar *jar, const struct weir__cookie_origin *origin, const char *set_cookie, size_t size);
-
-/* weir_cookie_jar_header. */
-size_t weir__cookie_jar_write(weir_cookie_jar *jar, const struct weir__cookie_origin *origin, char *out, size_t room);
-
 /* Adds a cookie that no server has sent just now.  Takes over the reference. */
 void weir__cookie_jar_add(weir_cookie_jar *jar, struct weir__cookie *cookie, int64_t now);
 

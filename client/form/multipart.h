@@ -36,7 +36,4 @@ weir__multipart_boundary(const weir_multipart *form)
         return form->type + sizeof WEIR__MULTIPART_TYPE - 1;
 }
 
-/* weir_multipart_read, from and to a position. */
-ssize_t weir__multipart_read(const weir_multipart *form, struct weir__multipart_position *position, char *out, size_t room);
-
 #endif

@@ -79,8 +79,9 @@ advance(const weir_multipart *form, struct weir__multipart_position *position)
         position->is_last = !position->part;
 }
 
-ssize_t
-weir__multipart_read(const weir_multipart *form, struct weir__multipart_position *position, char *out, size_t room)
+/* Result: as weir_multipart_read. */
+static ssize_t
+read_from(const weir_multipart *form, struct weir__multipart_position *position, char *out, size_t room)
 {
         size_t made = 0;
 
@@ -106,7 +107,7 @@ weir__multipart_read(const weir_multipart *form, struct weir__multipart_position
 ssize_t
 weir_multipart_read(weir_multipart *form, void *out, size_t room)
 {
-        return form ? weir__multipart_read(form, &form->position, out, room) : -EINVAL;
+        return form ? read_from(form, &form->position, out, room) : -EINVAL;
 }
 
 void
@@ -123,7 +124,7 @@ read_all(const weir_multipart *form, char *out, size_t size)
         struct weir__multipart_position position = {.part = NULL};
 
         for (size_t made = 0; made < size;) {
-                ssize_t got = weir__multipart_read(form, &position, out + made, size - made);
+                ssize_t got = read_from(form, &position, out + made, size - made);
 
                 if (got < 0)
                         return (int)got;

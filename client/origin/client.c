@@ -34,12 +34,6 @@ static struct weir_client *by_default; /* guarded by making; kept for ever */
 /* -- references -- */
 
 void
-weir__client_use(struct weir_client *client)
-{
-        atomic_fetch_add_explicit(&client->users, 1, memory_order_relaxed);
-}
-
-void
 weir__client_keep(struct weir_client *client)
 {
         atomic_fetch_add_explicit(&client->references, 1, memory_order_relaxed);
@@ -65,7 +59,7 @@ weir_client_ref(weir_client *client)
 {
         weir__memory_expect(client);
         if (client)
-                weir__client_use(client);
+                atomic_fetch_add_explicit(&client->users, 1, memory_order_relaxed);
         return client;
 }
 

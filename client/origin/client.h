@@ -44,7 +44,6 @@ struct weir_client {
         _Atomic uint64_t counts[WEIR__CLIENT_COUNTS]; /* of origins that are gone */
 };
 
-void weir__client_use(struct weir_client *client);
 void weir__client_keep(struct weir_client *client);
 void weir__client_drop(struct weir_client *client); /* a reference to the memory */
 

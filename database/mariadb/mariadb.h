@@ -294,9 +294,6 @@ void weir__mariadb_wake(struct weir__mariadb_link *link, struct weir__mariadb_af
 /* The link, which is served by the caller, leaves its pool.  Under the pool's lock. */
 void weir__mariadb_link_remove(struct weir__mariadb_link *link);
 
-/* An idle link leaves the list of those.  Under the pool's lock. */
-void weir__mariadb_link_unidle(struct weir__mariadb_link *link);
-
 /* The transaction of a link has lost it.  Under the pool's lock. */
 void weir__mariadb_handle_lost(struct weir__mariadb_link *link, struct weir__mariadb_after *after);
 

@@ -27,8 +27,9 @@ weir__mariadb_after(struct weir__mariadb_after *after)
 
 /* -- links -- */
 
-void
-weir__mariadb_link_unidle(struct weir__mariadb_link *link)
+/* An idle link leaves the list of those.  Under the pool's lock. */
+static void
+leave_idle(struct weir__mariadb_link *link)
 {
         weir_mariadb *pool = link->pool;
 
@@ -46,7 +47,7 @@ void
 weir__mariadb_wake(struct weir__mariadb_link *link, struct weir__mariadb_after *after)
 {
         if (link->state == WEIR__MARIADB_IDLE) {
-                weir__mariadb_link_unidle(link);
+                leave_idle(link);
                 link->is_starting = true;
                 link->pool->starting++;
         }

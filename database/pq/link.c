@@ -68,8 +68,8 @@ weir__pq_link_unlock(struct weir__pq_link *link)
 
 /* -- its socket -- */
 
-void
-weir__pq_link_unwatch(struct weir__pq_link *link)
+static void
+unwatch(struct weir__pq_link *link)
 {
         weir_fd_forget(link->fd);
         link->fd = NULL;
@@ -81,7 +81,7 @@ weir__pq_link_unwatch(struct weir__pq_link *link)
 int
 weir__pq_link_watch(struct weir__pq_link *link)
 {
-        weir__pq_link_unwatch(link);
+        unwatch(link);
         link->watched = fcntl(PQsocket(link->connection), F_DUPFD_CLOEXEC, 3);
         if (link->watched < 0)
                 return -errno;
@@ -205,7 +205,7 @@ weir__pq_link_fail(struct weir__pq_link *link, int status, const char *problem, 
                 return;
         char *text = problem ? strdup(problem) : NULL; /* it may be libpq's */
         link->state = WEIR__PQ_DEAD;
-        weir__pq_link_unwatch(link);
+        unwatch(link);
         if (link->resolving)
                 weir_series_cancel(link->resolving);
         weir__pq_stream_wake(link);

@@ -323,7 +323,6 @@ void weir__pq_link_set_limit(struct weir__pq_link *link, weir_nsec limit);
 /* All of these under the link's lock. */
 void weir__pq_link_fail(struct weir__pq_link *link, int status, const char *problem, struct weir__pq_after *after);
 int weir__pq_link_watch(struct weir__pq_link *link);
-void weir__pq_link_unwatch(struct weir__pq_link *link);
 void weir__pq_link_wait(struct weir__pq_link *link, struct weir__pq_after *after);
 void weir__pq_link_work(struct weir__pq_link *link, struct weir__pq_after *after);
 void weir__pq_link_go_on(struct weir__pq_link *link, struct weir__pq_after *after);
@@ -351,15 +350,8 @@ struct weir_pq_row {
         char bytes[]; /* with a NUL behind them */
 };
 
-/* Takes over the result.  NULL when out of memory. */
-weir_pq_row *weir__pq_row_of(PGresult *result);
-
 /* A row that has come alone; the query is the first.  Takes over the result. */
 void weir__pq_stream_row(struct weir__pq_link *link, PGresult *result, struct weir__pq_after *after);
-
-/* The first query fails with that, unless it has failed before.  Rows that still come are dropped, and the server is asked to
- * stop. */
-void weir__pq_stream_stop(struct weir__pq_link *link, int status, const char *problem, struct weir__pq_after *after);
 
 /* Such a row for a result in memory, which has bounds. */
 void weir__pq_keep_row(struct weir__pq_link *link, PGresult *row, struct weir__pq_after *after);

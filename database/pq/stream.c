@@ -26,8 +26,9 @@ weir_pq_rows_new(size_t capacity)
         return weir_channel_new(capacity, weir_pq_row_free);
 }
 
-weir_pq_row *
-weir__pq_row_of(PGresult *result)
+/* Takes over the result.  NULL when out of memory. */
+static weir_pq_row *
+row_of(PGresult *result)
 {
         weir_pq_row *row = malloc(sizeof *row);
 
@@ -186,8 +187,10 @@ fail_query(struct weir__pq_link *link, int status, const char *problem)
         outcome->problem = problem ? strdup(problem) : NULL;
 }
 
-void
-weir__pq_stream_stop(struct weir__pq_link *link, int status, const char *problem, struct weir__pq_after *after)
+/* The first query fails with that, unless it has failed before.  Rows that still come are dropped, and the server is asked to
+ * stop. */
+static void
+stop_stream(struct weir__pq_link *link, int status, const char *problem, struct weir__pq_after *after)
 {
         fail_query(link, status, problem);
         weir__pq_link_set_limit(link, link->pool->config.clean_limit);
@@ -206,7 +209,7 @@ take_back(struct weir__pq_link *link, int status, struct weir__pq_after *after)
         if (is_input)
                 fail_query(link, status, problem);
         else
-                weir__pq_stream_stop(link, status, problem, after);
+                stop_stream(link, status, problem, after);
 }
 
 static bool
@@ -265,7 +268,7 @@ stop_keeping(struct weir__pq_link *link, int status, const char *bound, size_t m
         PQclear(outcome->rows);
         outcome->rows = NULL;
         snprintf(text, sizeof text, "the result has more than %zu %s (max_%s)", most, bound, bound);
-        weir__pq_stream_stop(link, status, status == -EMSGSIZE ? text : NULL, after);
+        stop_stream(link, status, status == -EMSGSIZE ? text : NULL, after);
 }
 
 void
@@ -307,7 +310,7 @@ weir__pq_stream_row(struct weir__pq_link *link, PGresult *result, struct weir__p
         if (is_dropped(link))
                 PQclear(result);
         else
-                pass_on(link, weir__pq_row_of(result), after);
+                pass_on(link, row_of(result), after);
 }
 
 /* libpq goes no further, mostly without memory: the server waits for what does not come. */

@@ -209,26 +209,10 @@ fill_slots(void)
         atomic_store_explicit(&is_filled, true, memory_order_release);
 }
 
-/* Rare calls are kept out of line, so the others save no registers for them. */
-#define RARE static __attribute__((noinline))
-
-RARE const struct weir__redis_name *
-fill_and_find(const char *text, size_t size)
-{
-        static pthread_once_t once = PTHREAD_ONCE_INIT;
-
-        pthread_once(&once, fill_slots);
-        return weir__redis_name_of(text, size);
-}
-
-/* Each command comes here. */
+/* The table of slots is filled. */
 static inline __attribute__((__always_inline__)) const struct weir__redis_name *
-find(const char *text, size_t size)
+look_up(const char *text, size_t size)
 {
-        if (!size || size > COMMAND_NAME_MAX)
-                return &unknown;
-        if (!atomic_load_explicit(&is_filled, memory_order_acquire))
-                return fill_and_find(text, size);
         for (unsigned slot = hash(text, size); slots[slot]; slot = (slot + 1) % SLOTS) {
                 const struct weir__redis_name *name = &names[slots[slot] - 1];
 
@@ -238,10 +222,27 @@ find(const char *text, size_t size)
         return &unknown;
 }
 
-const struct weir__redis_name *
-weir__redis_name_of(const char *text, size_t size)
+/* Rare calls are kept out of line, so the others save no registers for them. */
+#define RARE static __attribute__((noinline))
+
+RARE const struct weir__redis_name *
+fill_and_look_up(const char *text, size_t size)
 {
-        return find(text, size);
+        static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+        pthread_once(&once, fill_slots);
+        return look_up(text, size);
+}
+
+/* Never NULL: a command that is not known has no traits, and its key is the first argument.  Each command comes here. */
+static inline __attribute__((__always_inline__)) const struct weir__redis_name *
+find(const char *text, size_t size)
+{
+        if (!size || size > COMMAND_NAME_MAX)
+                return &unknown;
+        if (!atomic_load_explicit(&is_filled, memory_order_acquire))
+                return fill_and_look_up(text, size);
+        return look_up(text, size);
 }
 
 static bool
@@ -354,7 +355,7 @@ first_key(int key, size_t count, const char *const *arguments, const size_t *siz
 int
 weir__redis_slot(size_t count, const char *const *arguments, const size_t *sizes)
 {
-        const struct weir__redis_name *name = weir__redis_name_of(arguments[0], size_of(arguments, sizes, 0));
+        const struct weir__redis_name *name = find(arguments[0], size_of(arguments, sizes, 0));
         size_t index = first_key(name->key, count, arguments, sizes);
 
         return index && index < count ? weir__redis_slot_of(arguments[index], size_of(arguments, sizes, index)) : -1;

@@ -70,6 +70,26 @@ describe(struct weir__redis_node *node)
         node->own.reply_limit = WEIR_FOREVER;
 }
 
+static struct weir__redis_node *
+ref_node(struct weir__redis_node *node)
+{
+        atomic_fetch_add_explicit(&node->references, 1, memory_order_relaxed);
+        return node;
+}
+
+static void
+unref_node(void *context)
+{
+        struct weir__redis_node *node = context;
+
+        if (atomic_fetch_sub_explicit(&node->references, 1, memory_order_acq_rel) != 1)
+                return;
+        weir__redis_settings_unref(node->settings);
+        pthread_mutex_destroy(&node->lock);
+        free(node->address);
+        free(node);
+}
+
 static weir_endpoint *
 make_endpoint(struct weir__redis_node *node, const struct weir_protocol *protocol)
 {
@@ -77,7 +97,7 @@ make_endpoint(struct weir__redis_node *node, const struct weir_protocol *protoco
                                                       : weir_endpoint_new(node->address, protocol);
 
         if (endpoint)
-                weir_endpoint_on_free(endpoint, weir__redis_node_unref, weir__redis_node_ref(node));
+                weir_endpoint_on_free(endpoint, unref_node, ref_node(node));
         return endpoint;
 }
 
@@ -119,27 +139,7 @@ weir__redis_node_close(struct weir__redis_node *node)
                 next = link->next;
                 weir__redis_link_drop(link);
         }
-        weir__redis_node_unref(node);
-}
-
-struct weir__redis_node *
-weir__redis_node_ref(struct weir__redis_node *node)
-{
-        atomic_fetch_add_explicit(&node->references, 1, memory_order_relaxed);
-        return node;
-}
-
-void
-weir__redis_node_unref(void *context)
-{
-        struct weir__redis_node *node = context;
-
-        if (atomic_fetch_sub_explicit(&node->references, 1, memory_order_acq_rel) != 1)
-                return;
-        weir__redis_settings_unref(node->settings);
-        pthread_mutex_destroy(&node->lock);
-        free(node->address);
-        free(node);
+        unref_node(node);
 }
 
 void
@@ -169,7 +169,7 @@ unref_link(void *context)
 
         if (atomic_fetch_sub_explicit(&link->references, 1, memory_order_acq_rel) != 1)
                 return;
-        weir__redis_node_unref(link->node);
+        unref_node(link->node);
         free(link);
 }
 
@@ -202,7 +202,7 @@ weir__redis_link_new(struct weir__redis_node *node)
                 return NULL;
         atomic_init(&link->references, 1);
         atomic_init(&link->replies, 1);
-        link->node = weir__redis_node_ref(node);
+        link->node = ref_node(node);
         link->protocol = node->own;
         link->protocol.frame = find_end_of_link;
         link->protocol.hello = greet;

@@ -61,8 +61,6 @@ struct weir__redis_node {
 
 struct weir__redis_node *weir__redis_node_new(struct weir__redis_settings *settings, const char *address);
 void weir__redis_node_close(struct weir__redis_node *node); /* gives up its endpoints, and a reference */
-struct weir__redis_node *weir__redis_node_ref(struct weir__redis_node *node);
-void weir__redis_node_unref(void *node);
 void weir__redis_node_set_problem(struct weir__redis_node *node, const char *text);
 void weir__redis_node_problem(struct weir__redis_node *node, char out[WEIR__REDIS_TEXT]);
 
@@ -110,9 +108,6 @@ struct weir__redis_name {
 #define WEIR__REDIS_KEY_COUNTED (-2) /* behind a number of keys, which is the argument 2; 0 keys: none */
 #define WEIR__REDIS_KEY_STREAMS (-3) /* behind the word STREAMS */
 #define WEIR__REDIS_KEY_FIRST   (-4) /* behind a number of keys, which is the argument 1 */
-
-/* Never NULL: a command that is not known has no traits, and its key is the first argument. */
-const struct weir__redis_name *weir__redis_name_of(const char *text, size_t size);
 
 /* What a command has, by its arguments. */
 unsigned weir__redis_traits(size_t count, const char *const *arguments, const size_t *sizes);
@@ -305,7 +300,6 @@ int weir__redis_slot(size_t count, const char *const *arguments, const size_t *s
 int weir__redis_message_read(const char *data, size_t size, struct weir_redis_message **out);
 struct weir_redis_message *weir__redis_message_lost(int status); /* NULL when out of memory */
 bool weir__redis_is_end_of_shard(const char *data, size_t size); /* a whole reply that says SUNSUBSCRIBE */
-void weir__redis_message_drop(void *message);
 
 /* -- subscribe.c, listen.c -- */
 

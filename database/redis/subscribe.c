@@ -22,8 +22,7 @@ weir_redis_subscription_new(weir_redis *redis, const struct weir_redis_subscript
                 return NULL;
         }
         if (subscription)
-                subscription->channel = weir_channel_new(config && config->capacity ? config->capacity : CAPACITY,
-                                                         weir__redis_message_drop);
+                subscription->channel = weir_channel_new(config && config->capacity ? config->capacity : CAPACITY, free);
         if (!subscription || !subscription->channel) {
                 free(subscription);
                 errno = ENOMEM;
@@ -287,12 +286,6 @@ make(enum weir_redis_message_kind kind, const struct weir_redis_reply *channel, 
 
 void
 weir_redis_message_free(struct weir_redis_message *message)
-{
-        free(message);
-}
-
-void
-weir__redis_message_drop(void *message)
 {
         free(message);
 }

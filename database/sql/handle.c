@@ -101,8 +101,8 @@ enqueue_first(struct weir__sql_list *list, struct weir__sql_query *query)
         list->length++;
 }
 
-void
-weir__sql_dequeue(struct weir__sql_list *list, struct weir__sql_query *query)
+static void
+dequeue(struct weir__sql_list *list, struct weir__sql_query *query)
 {
         *(query->previous ? &query->previous->next : &list->first) = query->next;
         *(query->next ? &query->next->previous : &list->last) = query->previous;
@@ -155,7 +155,7 @@ weir__sql_send(struct weir__sql_query *query, bool is_lease, weir_nsec now)
         struct weir__sql_pool *pool = query->where->pool;
 
         if (query->state == WEIR__SQL_WAITING)
-                weir__sql_dequeue(&query->where->waiting, query);
+                dequeue(&query->where->waiting, query);
         query->state = WEIR__SQL_SENT;
         atomic_store_explicit(&query->is_sent, true, memory_order_relaxed);
         weir__sql_enqueue(&pool->sent, query);
@@ -168,7 +168,7 @@ weir__sql_finish(struct weir__sql_query *query, int status, const char *problem,
 {
         struct weir__sql_pool *pool = query->where->pool;
 
-        weir__sql_dequeue(&pool->sent, query);
+        dequeue(&pool->sent, query);
         pool->cancelled += query->is_given_up;
         pool->failed += !query->is_given_up && status;
         const char *noted = weir__sql_over(query, status, problem, after);
@@ -181,7 +181,7 @@ weir__sql_take_back(struct weir__sql_query *query, struct weir__sql_after *after
 {
         struct weir__sql_pool *pool = query->where->pool;
 
-        weir__sql_dequeue(&pool->sent, query);
+        dequeue(&pool->sent, query);
         if (query->is_given_up || query->where != pool) {
                 weir__sql_over(query, -ECONNRESET, "the connection of the transaction broke", after);
                 return false;
@@ -218,7 +218,7 @@ weir__sql_give_up(struct weir__sql_query *query, int status, struct weir__sql_af
         note_late(query, status);
         if (query->state == WEIR__SQL_SENT)
                 return true;
-        weir__sql_dequeue(&query->where->waiting, query);
+        dequeue(&query->where->waiting, query);
         weir__sql_over(query, status, query->late, after);
         return false;
 }
@@ -232,7 +232,7 @@ weir__sql_end_waiting(struct weir__sql_list *list, weir_nsec since, int status, 
         for (; list->first && list->first->began <= since; count++) {
                 struct weir__sql_query *query = list->first;
 
-                weir__sql_dequeue(list, query);
+                dequeue(list, query);
                 weir__sql_over(query, status, problem, after);
         }
         return count;

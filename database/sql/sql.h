@@ -207,7 +207,6 @@ void weir__sql_unlock(struct weir__sql_pool *pool);
 /* All of these under the pool's lock. */
 
 void weir__sql_enqueue(struct weir__sql_list *list, struct weir__sql_query *query);
-void weir__sql_dequeue(struct weir__sql_list *list, struct weir__sql_query *query);
 
 /* Connections that are neither idle nor being made. */
 unsigned weir__sql_busy(const struct weir__sql_pool *pool);

@@ -29,8 +29,8 @@ weir__sqlite_list_append(struct weir__sqlite_list *list, struct weir__sqlite_req
         atomic_fetch_add_explicit(&list->count, 1, memory_order_relaxed);
 }
 
-void
-weir__sqlite_list_remove(struct weir__sqlite_list *list, struct weir__sqlite_request *request)
+static void
+remove_request(struct weir__sqlite_list *list, struct weir__sqlite_request *request)
 {
         if (request->previous)
                 request->previous->next = request->next;
@@ -49,7 +49,7 @@ weir__sqlite_list_take(struct weir__sqlite_list *list)
         struct weir__sqlite_request *first = list->first;
 
         if (first)
-                weir__sqlite_list_remove(list, first);
+                remove_request(list, first);
         return first;
 }
 
@@ -108,7 +108,7 @@ weir__sqlite_end_waiting(weir_sqlite *db, struct weir__sqlite_list *list, weir_n
 
         pthread_mutex_lock(&db->lock);
         while ((request = list->first) && request->since <= before) {
-                weir__sqlite_list_remove(list, request);
+                remove_request(list, request);
                 request->state = WEIR__SQLITE_TAKEN;
                 weir__sqlite_list_append(&over, request);
         }
@@ -320,7 +320,7 @@ weir__sqlite_withdraw(struct weir__sqlite_request *request, int status)
         pthread_mutex_lock(&db->lock);
         bool waited = request->state == WEIR__SQLITE_WAITING;
         if (waited) {
-                weir__sqlite_list_remove(list_of(request), request);
+                remove_request(list_of(request), request);
                 request->state = WEIR__SQLITE_OVER;
         } else {
                 atomic_store_explicit(&request->unwanted, status, memory_order_release);

@@ -122,7 +122,6 @@ struct weir__sqlite_list {
 };
 
 void weir__sqlite_list_append(struct weir__sqlite_list *list, struct weir__sqlite_request *request);
-void weir__sqlite_list_remove(struct weir__sqlite_list *list, struct weir__sqlite_request *request);
 struct weir__sqlite_request *weir__sqlite_list_take(struct weir__sqlite_list *list);
 
 /* What a task has of its own; NULL for another task. */

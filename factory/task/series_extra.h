@@ -61,11 +61,9 @@ void weir__series_extra_free(struct weir__series_extra *extra);
 /* The series has ended, and gives up all that it holds.  On a worker, no lock held. */
 void weir__series_give_up_holds(struct weir_series *series);
 
-/* The series leaves its name, if it has one.  Under its lock. */
-void weir__series_name_leave(struct weir__series_extra *extra);
-
-/* The same at its end, for a series that has a name.  Messages about its end callback may still need the name, or about a series
- * that was refused after a shutdown: then it is kept until it is forgotten, when the callback has returned, or freed. */
+/* A series that has a name ends, and leaves it.  Under its lock.  Messages about its end callback may still need the name, or
+ * about a series that was refused after a shutdown: then it is kept until it is forgotten, when the callback has returned, or
+ * freed. */
 void weir__series_name_end(struct weir__series_extra *extra, bool is_needed);
 void weir__series_name_forget(struct weir__series_extra *extra);
 

@@ -42,8 +42,9 @@ free_name(struct weir__series_extra *extra)
         weir__free(name, size_of_name(name->name.size));
 }
 
-void
-weir__series_name_leave(struct weir__series_extra *extra)
+/* The series leaves its name, if it has one.  Under its lock. */
+static void
+leave_name(struct weir__series_extra *extra)
 {
         if (extra->is_name_past || !extra->own_name)
                 return;
@@ -55,7 +56,7 @@ void
 weir__series_name_end(struct weir__series_extra *extra, bool is_needed)
 {
         if (!is_needed) {
-                weir__series_name_leave(extra);
+                leave_name(extra);
                 return;
         }
         weir__names_remove(&weir__series_names, &extra->own_name->name);
@@ -101,7 +102,7 @@ take_name(struct weir_series *series, const char *text, size_t size)
         if (!failed && !weir__names_add(&weir__series_names, &made->name, &key))
                 failed = -ENOMEM;
         if (!failed) {
-                weir__series_name_leave(extra);
+                leave_name(extra);
                 extra->own_name = made;
         }
         weir__unlock(&series->lock);
@@ -117,7 +118,7 @@ drop_name(struct weir_series *series)
         struct weir__series_extra *extra = weir__series_extra_of(series);
         bool is_stale = series->state == WEIR__SERIES_ENDED;
         if (extra)
-                weir__series_name_leave(extra);
+                leave_name(extra);
         weir__unlock(&series->lock);
         return is_stale ? -ESTALE : 0;
 }

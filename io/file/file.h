@@ -109,8 +109,6 @@ struct weir__file_task {
         };
 };
 
-extern const struct weir__task_ops weir__file_ops[];
-
 /* NULL if it is a task of another kind. */
 struct weir__file_task *weir__file_task_of(const weir_task *task);
 

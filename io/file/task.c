@@ -204,7 +204,7 @@ describe(const struct weir_task *task, char *out, size_t room)
                 .release = release, .describe = describe, .has_quiet_release = true                               \
         }
 
-const struct weir__task_ops weir__file_ops[] = {
+static const struct weir__task_ops file_ops[] = {
         [WEIR__FILE_READ] = OPS("a read of a file"),           [WEIR__FILE_WRITE] = OPS("a write to a file"),
         [WEIR__FILE_APPEND] = OPS("an append to a file"),      [WEIR__FILE_SYNC] = OPS("a sync of a file"),
         [WEIR__FILE_OPEN] = OPS("an open of a file"),          [WEIR__FILE_CLOSE] = OPS("a close of a file"),
@@ -217,9 +217,9 @@ const struct weir__task_ops weir__file_ops[] = {
 struct weir__file_task *
 weir__file_task_of(const weir_task *task)
 {
-        uintptr_t at = task ? (uintptr_t)task->work.ops : 0, first = (uintptr_t)weir__file_ops;
+        uintptr_t at = task ? (uintptr_t)task->work.ops : 0, first = (uintptr_t)file_ops;
 
-        return at >= first && at < first + sizeof weir__file_ops ? (struct weir__file_task *)(uintptr_t)task : NULL;
+        return at >= first && at < first + sizeof file_ops ? (struct weir__file_task *)(uintptr_t)task : NULL;
 }
 
 /* -- making -- */
@@ -232,7 +232,7 @@ weir__file_task_new(enum weir__file_kind kind, struct weir_file *file, weir_task
         if (!task)
                 return NULL;
         *task = (struct weir__file_task){.kind = (uint8_t)kind, .file = weir_file_ref(file)};
-        weir__task_init(&task->task, &weir__file_ops[kind], sizeof *task, done, context);
+        weir__task_init(&task->task, &file_ops[kind], sizeof *task, done, context);
         return task;
 }
 

@@ -247,11 +247,3 @@ weir__context_end(struct weir__context *context)
         else
                 weir__context_go(&context->sp);
 }
-
-void
-weir__context_drop(struct weir__context *context)
-{
-        if (context->extra)
-                forget(context->extra);
-        context->extra = NULL;
-}

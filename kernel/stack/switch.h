@@ -36,8 +36,4 @@ void weir__context_leave(struct weir__context *context);
  * its caller, as weir__context_go (frame.h). */
 void weir__context_end(struct weir__context *context);
 
-/* Forgets a context that was made and not entered.  For one that was, but never ends, too: what sanitizers keep for it is freed.
- * Where there is no sanitizer it does nothing. */
-void weir__context_drop(struct weir__context *context);
-
 #endif

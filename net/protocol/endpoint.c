@@ -34,12 +34,6 @@ weir__endpoint_drop(struct weir_endpoint *endpoint)
         free(endpoint);
 }
 
-void
-weir__endpoint_use(struct weir_endpoint *endpoint)
-{
-        atomic_fetch_add_explicit(&endpoint->users, 1, memory_order_relaxed);
-}
-
 bool
 weir__endpoint_is_used(const struct weir_endpoint *endpoint)
 {
@@ -109,7 +103,7 @@ weir_endpoint_ref(weir_endpoint *endpoint)
 {
         weir__memory_expect(endpoint);
         if (endpoint)
-                weir__endpoint_use(endpoint);
+                atomic_fetch_add_explicit(&endpoint->users, 1, memory_order_relaxed);
         return endpoint;
 }
 

@@ -108,7 +108,6 @@ struct weir_endpoint {
 /* -- endpoint.c -- */
 
 struct weir_endpoint *weir__endpoint_new(void); /* one user; without an address.  NULL when out of memory */
-void weir__endpoint_use(struct weir_endpoint *endpoint);
 void weir__endpoint_keep(struct weir_endpoint *endpoint);
 void weir__endpoint_drop(struct weir_endpoint *endpoint);
 unsigned weir__endpoint_poller(struct weir_endpoint *endpoint); /* the runtime is up */

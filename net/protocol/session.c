@@ -220,8 +220,9 @@ weir__session_note_partial(struct weir_session *session)
                 session->partial_since = weir__clock_now();
 }
 
-size_t
-weir__session_digest(struct weir_session *session, const char *data, size_t size)
+/* Receives the messages that are whole.  Returns how many bytes they have. */
+static size_t
+receive_whole(struct weir_session *session, const char *data, size_t size)
 {
         const struct weir_protocol *protocol = session->protocol;
         size_t at = 0;
@@ -271,7 +272,7 @@ digest_kept(struct weir_session *session)
                         else if (!session->is_partial)
                                 session->side->cut(session);
                 } else {
-                        size_t used = weir__session_digest(session, transport->input.data, transport->input.size);
+                        size_t used = receive_whole(session, transport->input.data, transport->input.size);
                         int failed = used && !session->is_over
                                              ? keep(session, transport->input.data + used, transport->input.size - used)
                                              : 0;
@@ -292,7 +293,7 @@ take_in(struct weir_session *session, const char *data, size_t size)
         if (!session->side->expects(session))
                 return -EPROTO;
         if (!transport->input.size && !weir__protocol_has_functions(session->protocol)) {
-                size_t used = weir__session_digest(session, data, size);
+                size_t used = receive_whole(session, data, size);
 
                 return keep(session, data + used, size - used);
         }

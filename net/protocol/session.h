@@ -121,9 +121,6 @@ void weir__session_send(struct weir_session *session);        /* now */
 void weir__session_flush(struct weir_session *session);       /* now; then receives, for there may be room again */
 void weir__session_flush_later(struct weir_session *session); /* behind other ready work */
 
-/* Receives the messages that are whole.  Returns how many bytes they have. */
-size_t weir__session_digest(struct weir_session *session, const char *data, size_t size);
-
 /* What is left is the beginning of a message. */
 void weir__session_note_partial(struct weir_session *session);
 

@@ -127,8 +127,17 @@ read_host_line(struct weir__hosts *hosts, size_t *room, char *at, const char *en
         return true;
 }
 
-int
-weir__hosts_read(struct weir__hosts *hosts, char *text, size_t size)
+static void
+free_hosts(struct weir__hosts *hosts)
+{
+        free(hosts->text);
+        free(hosts->all);
+        *hosts = (struct weir__hosts){0};
+}
+
+/* Takes over the text of a file of hosts, and changes it.  Result: 0 or -ENOMEM, and then the text is freed. */
+static int
+read_hosts(struct weir__hosts *hosts, char *text, size_t size)
 {
         size_t room = 0;
 
@@ -138,21 +147,13 @@ weir__hosts_read(struct weir__hosts *hosts, char *text, size_t size)
                 next = next ? next : end;
                 const char *comment = memchr(line, '#', (size_t)(next - line));
                 if (!read_host_line(hosts, &room, line, comment ? comment : next)) {
-                        weir__hosts_done(hosts);
+                        free_hosts(hosts);
                         return -ENOMEM;
                 }
         }
         if (hosts->count)
                 qsort(hosts->all, hosts->count, sizeof *hosts->all, compare_hosts);
         return 0;
-}
-
-void
-weir__hosts_done(struct weir__hosts *hosts)
-{
-        free(hosts->text);
-        free(hosts->all);
-        *hosts = (struct weir__hosts){0};
 }
 
 unsigned
@@ -286,7 +287,7 @@ weir__name_files_unref(struct weir__name_files *self)
 {
         if (!self || atomic_fetch_sub_explicit(&self->references, 1, memory_order_acq_rel) != 1)
                 return;
-        weir__hosts_done(&self->hosts);
+        free_hosts(&self->hosts);
         free(self);
 }
 
@@ -306,7 +307,7 @@ read_all(const struct weir__file_stamp stamps[3])
         self->order = weir__name_order_read(text);
         free(text);
         text = read_file(weir__name_paths.hosts, &size);
-        if (text && weir__hosts_read(&self->hosts, text, size) == 0)
+        if (text && read_hosts(&self->hosts, text, size) == 0)
                 return self;
         free(self);
         return NULL;

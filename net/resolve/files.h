@@ -78,10 +78,6 @@ void weir__name_files_forget(void);
 unsigned weir__hosts_find(const struct weir__hosts *hosts, const char *name, size_t size, int family,
                           struct weir__socket_address *to, unsigned room);
 
-/* Reads a file of hosts, whose text it takes and changes.  Result: 0 or -ENOMEM, and then the text is freed. */
-int weir__hosts_read(struct weir__hosts *hosts, char *text, size_t size);
-void weir__hosts_done(struct weir__hosts *hosts);
-
 /* Reads a nsswitch.conf, a terminated text. */
 enum weir__name_order weir__name_order_read(const char *text);
 
