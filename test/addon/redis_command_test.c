@@ -410,7 +410,7 @@ cancelled_commands_leave_the_others_in_step(void)
                 for (unsigned i = 0; i < 200; i++)
                         weir_series_unref(series[i]);
         }
-        SAYS(redis, "1", "EVAL %s 0", "return tonumber(string.match(redis.call('info', 'clients'), 'connected_clients:(%d+)'))");
+        until_connected(redis, "1");
         end();
 }
 

@@ -75,4 +75,13 @@ run(weir_task *task)
 #define SAY(redis, ...)            run(weir_redis_format_new((redis), see, &last, __VA_ARGS__))
 #define SAYS(redis, expected, ...) CU_ASSERT_STRING_EQUAL(SAY(redis, __VA_ARGS__), expected)
 
+/* Waits until the server has `count` clients.  It may still end those of earlier tests. */
+static inline void
+until_connected(weir_redis *redis, const char *count)
+{
+        static const char ask[] = "return tonumber(string.match(redis.call('info', 'clients'), 'connected_clients:(%d+)'))";
+
+        WEIR_TEST_EVENTUALLY(strcmp(SAY(redis, "EVAL %s 0", ask), count) == 0);
+}
+
 #endif

@@ -96,7 +96,7 @@ a_batch_is_executed_as_a_whole(void)
                          "[%u OK a value !WRONGTYPE Operation against a key holding the wrong kind of value]", i + 1);
                 CU_ASSERT_STRING_EQUAL(last.text, expected);
         }
-        SAYS(redis, "2", "EVAL %s 0", "return tonumber(string.match(redis.call('info', 'clients'), 'connected_clients:(%d+)'))");
+        until_connected(redis, "2");
         end();
 }
 
