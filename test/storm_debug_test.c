@@ -19,6 +19,7 @@ static struct {
         _Atomic size_t records;
         weir_channel *channel;
         weir_counter *counter;
+        weir_semaphore *semaphore;
 } storm;
 
 static void
@@ -52,6 +53,7 @@ static void
 go_on_in_series(weir_task *task, void *context)
 {
         (void)context;
+        weir_series_stop_on_failure(weir_series_of(task));
         weir_series_push(weir_series_of(task), weir_timer_new(WEIR_USEC(100), NULL, NULL));
         weir_series_push(weir_series_of(task), weir_empty_new(task_ended, NULL));
 }
@@ -101,7 +103,7 @@ random_task(struct weir_test_random *random, unsigned depth)
         char name[16];
 
         snprintf(name, sizeof name, "n%u", (unsigned)weir_test_random_below(random, NAMES));
-        switch (weir_test_random_below(random, depth < 3 ? 14 : 7)) {
+        switch (weir_test_random_below(random, depth < 3 ? 15 : 7)) {
         case 0: return weir_empty_new(NULL, NULL);
         case 1: return weir_timer_new(some_time(random), NULL, NULL);
         case 2: return weir_timer_new_named(name, some_time(random), NULL, NULL);
@@ -115,6 +117,7 @@ random_task(struct weir_test_random *random, unsigned depth)
         case 10:
         case 11: return random_graph(random, depth);
         case 12: return weir_timeout_new(weir_repeater_new(make_child, NULL, NULL), some_time(random));
+        case 13: return weir_limited_new(storm.semaphore, 1, random_task(random, depth + 1), NULL, NULL);
         default: return weir_timeout_new(random_task(random, depth + 1), some_time(random));
         }
 }
@@ -226,6 +229,7 @@ run_storm(pthread_t lookers[2])
         storm.going = 0;
         storm.channel = weir_channel_open("orders", 4, NULL);
         storm.counter = weir_counter_new(UINT64_MAX);
+        storm.semaphore = weir_semaphore_new(100);
         for (int i = 0; i < 2; i++)
                 pthread_create(&lookers[i], NULL, look, i ? &storm : NULL);
         for (int i = 0; i < THREADS; i++)
@@ -256,6 +260,7 @@ flows_of_all_kinds_are_looked_at_while_they_run(void)
         CU_ASSERT_EQUAL(weir__live_count(), 0);
         weir_channel_unref(storm.channel);
         weir_counter_unref(storm.counter);
+        weir_semaphore_unref(storm.semaphore);
 }
 
 static void
@@ -270,6 +275,7 @@ flows_are_looked_at_while_the_runtime_ends_and_starts_again(void)
                 stop_looking(lookers);
                 weir_channel_unref(storm.channel);
                 weir_counter_unref(storm.counter);
+                weir_semaphore_unref(storm.semaphore);
         }
 }
 

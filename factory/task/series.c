@@ -172,7 +172,9 @@ append(struct weir_series *series, struct weir_task *task)
 void
 weir__series_follow_up(struct weir_series *series, struct weir_task *task)
 {
+        weir__lock(&series->lock); /* dumps look */
         series->result_of = WEIR__RESULT_NEXT;
+        weir__unlock(&series->lock);
         append(series, task);
 }
 
@@ -357,15 +359,17 @@ become_ended(struct weir_series *series, int cause)
 void
 weir__series_forget(struct weir_series *series, struct weir_task *task)
 {
-        if (series->result_of == WEIR__RESULT_NEXT) {
-                series->result_of = WEIR__RESULT_FIRST;
-        } else if (series->result_of != WEIR__RESULT_OWN && !series->has_result) {
+        bool is_wait = series->result_of == WEIR__RESULT_NEXT;
+
+        if (!is_wait && series->result_of != WEIR__RESULT_OWN && !series->has_result) {
                 series->result = task->status;
                 series->has_result = series->result_of == WEIR__RESULT_FIRST;
         }
-        if (!series->current && !series->stops_on_failure)
+        if (!series->current && !series->stops_on_failure && !is_wait)
                 return;
         weir__lock(&series->lock);
+        if (is_wait)
+                series->result_of = WEIR__RESULT_FIRST;
         if (series->stops_on_failure)
                 weir__series_note_failure(series, task->status ? task->status : series->poison);
         take_some(series);

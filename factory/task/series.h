@@ -75,7 +75,7 @@ struct weir_series {
                                   registry, 0: none */
         uint32_t started;      /* about when (factory/task/live.h) */
         uint8_t poller;        /* the index of the one that its steps are delivered to */
-        uint8_t result_of : 2; /* enum weir__series_result */
+        uint8_t result_of : 2; /* enum weir__series_result.  With the rest of its byte written under the lock from the start on */
         bool is_live : 1;      /* it is a root in the registry, from its start to its end */
         bool starts_once_over : 1; /* also if its deadline is over: its first task ends at once then, and calls back */
 

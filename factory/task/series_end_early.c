@@ -133,8 +133,11 @@ void
 weir_series_stop_on_failure(weir_series *series)
 {
         weir__memory_expect(series);
-        if (series)
-                series->stops_on_failure = true;
+        if (!series || weir__phase_is_forked())
+                return;
+        weir__lock(&series->lock); /* dumps look at the byte */
+        series->stops_on_failure = true;
+        weir__unlock(&series->lock);
 }
 
 /* What a shutdown has ended is no failure. */
