@@ -425,6 +425,30 @@ a_plain_promise_can_be_held(void)
         weir_test_end();
 }
 
+static void
+what_is_held_and_never_starts_is_cancelled(void)
+{
+        for (int is_pushed = 0; is_pushed < 2; is_pushed++) {
+                begin();
+                weir_task *promise = weir_promise_ref(weir_promise_new(NULL, NULL, NULL));
+
+                CU_ASSERT_EQUAL(weir_promise_hold(promise), 0);
+                CU_ASSERT_EQUAL(weir_promise_cancelled(promise), 0);
+                if (is_pushed) {
+                        weir_series *series = series_of(promise);
+
+                        weir_series_dismiss(series);
+                        weir_series_unref(series); /* its memory is gone */
+                } else {
+                        weir_task_dismiss(promise);
+                }
+                CU_ASSERT_EQUAL(weir_promise_cancelled(promise), -ECANCELED);
+                CU_ASSERT_EQUAL(weir_promise_end(promise, 0), -EALREADY);
+                weir_promise_unref(promise);
+                weir_test_end();
+        }
+}
+
 static bool
 is_in_dump(const char *text)
 {
@@ -493,6 +517,7 @@ main(void)
                 WEIR_TEST(only_its_own_kind_finds_what_it_has),
                 WEIR_TEST(a_kind_of_a_wrong_size_is_refused),
                 WEIR_TEST(a_plain_promise_can_be_held),
+                WEIR_TEST(what_is_held_and_never_starts_is_cancelled),
                 WEIR_TEST(a_dump_says_what_it_describes),
                 WEIR_TEST(one_that_has_not_begun_is_not_described),
         };

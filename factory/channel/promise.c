@@ -145,6 +145,24 @@ hold(struct weir__promise *self)
         return is_first ? 0 : -EALREADY;
 }
 
+/* Why it should end: its series ends early, or it was discarded before its start, and its series may be gone. */
+static int
+cause_of(const struct weir__promise *self)
+{
+        bool has_begun = self->kind && self->kind->begin; /* what is asked for one that has not is misuse */
+        int cause = 0;
+
+        struct weir__promise_part *part = weir__promise_lock(self);
+        if (!has_begun)
+                has_begun = atomic_load_explicit(&self->task.word, memory_order_relaxed) != WEIR__NEW;
+        if (self->is_decided)
+                cause = -ECANCELED;
+        else if (has_begun && self->task.series)
+                cause = weir__series_effective_cause(self->task.series);
+        weir__unlock(&part->lock);
+        return cause;
+}
+
 /* -- the task -- */
 
 static const struct weir__callee begin_callee = {"the begin function of", NULL, "a begin function"};
@@ -413,7 +431,7 @@ weir_promise_cancelled(const weir_task *promise)
 
         if (fault)
                 return fault;
-        int cause = promise->series ? weir__series_effective_cause(promise->series) : 0;
+        int cause = cause_of(promise_of(promise));
         return cause ? cause : weir__phase_is_stopping() ? -ESHUTDOWN : 0;
 }
 

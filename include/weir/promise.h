@@ -136,7 +136,8 @@ WEIR_API void *weir_promise_own(const weir_task *task, const struct weir_promise
 /* The work comes to a point of no return, such as a commit: from now on only weir_promise_end ends the
  * promise.  A cancel, a deadline and a shutdown wait for that end, and the callback sees its status.
  *
- * Owner:   a promise that is held must be ended: its series and a shutdown wait for it.
+ * Owner:   a promise that is held must be ended: its series and a shutdown wait for it.  One that was
+ *          not started can still be dismissed, or dropped with its series; then its end is -EALREADY.
  * Result:  0: this call has decided; -EALREADY: it was held or ended before, or a cancel, a deadline or a
  *          shutdown was first, or it was dismissed, refused or dropped: the work must be undone;
  *          -EINVAL for NULL; -EDOM for a task of another kind; -ECHILD in a forked child.
@@ -145,8 +146,9 @@ WEIR_API int weir_promise_hold(weir_task *promise);
 
 /* Whether a promise that is held should end soon.
  *
- * Result:  0; -ECANCELED, -ETIMEDOUT or another status: why its series ends early; -ESHUTDOWN during a
- *          shutdown; -EINVAL, -EDOM and -ECHILD as weir_promise_hold.
+ * Result:  0; -ECANCELED, -ETIMEDOUT or another status: why its series ends early; -ECANCELED also if
+ *          it was dismissed or dropped before its start; -ESHUTDOWN during a shutdown; -EINVAL, -EDOM
+ *          and -ECHILD as weir_promise_hold.
  * Threads: between weir_promise_hold and weir_promise_end. */
 WEIR_API int weir_promise_cancelled(const weir_task *promise);
 
