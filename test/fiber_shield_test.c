@@ -563,12 +563,61 @@ what_is_pushed_around_a_shield_runs(void)
         weir_test_end();
 }
 
+/* -- what the series of a shield has -- */
+
+static int contexts_freed;
+
+static void
+free_shield_context(void *context)
+{
+        contexts_freed += context == &contexts_freed;
+}
+
+/* A callback finds the series of the shield by its task, as any series. */
+static void
+give_all(weir_task *task, void *context)
+{
+        weir_series *series = weir_series_of(task);
+
+        (void)context;
+        CU_ASSERT_EQUAL(weir_series_set_name(series, "shielded"), 0);
+        CU_ASSERT_EQUAL(weir_series_set_deadline(series, WEIR_SEC(60)), 0);
+        weir_series_set_context(series, &contexts_freed, free_shield_context);
+        CU_ASSERT_EQUAL(weir_series_count("shielded"), 1);
+}
+
+static int
+end_a_shield_that_has_all(void *stays)
+{
+        CU_ASSERT_EQUAL(weir_fiber_shield(true), 0);
+        CU_ASSERT_EQUAL(weir_await(weir_timer_new(1, give_all, NULL)), 0);
+        if (!stays)
+                CU_ASSERT_EQUAL(weir_fiber_shield(false), 0);
+        return 0;
+}
+
+static void
+a_shield_gives_up_what_its_series_has(void)
+{
+        for (int stays = 0; stays < 2; stays++) {
+                contexts_freed = 0;
+                weir_test_begin_virtual();
+                CU_ASSERT_EQUAL(weir_task_run(weir_fiber_new(end_a_shield_that_has_all, NULL, stays ? &record : NULL)), 0);
+                CU_ASSERT_EQUAL(contexts_freed, 1);
+                CU_ASSERT_EQUAL(weir_series_count("shielded"), 0);
+                CU_ASSERT_EQUAL(weir_series_cancel_named("shielded", WEIR_ALL), 0);
+                weir_test_pass(WEIR_SEC(100)); /* the deadline does not come */
+                weir_test_end();
+        }
+}
+
 int
 main(void)
 {
         static const struct weir_test tests[] = {
                 WEIR_TEST(behind_a_shield_awaits_work),
                 WEIR_TEST(what_is_pushed_around_a_shield_runs),
+                WEIR_TEST(a_shield_gives_up_what_its_series_has),
                 WEIR_TEST(late_limits_find_another_scope),
                 WEIR_TEST(a_cancel_waits_for_the_end_of_the_shield),
                 WEIR_TEST(a_shutdown_ends_what_waits_behind_a_shield),

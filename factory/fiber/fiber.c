@@ -219,27 +219,6 @@ weir__fiber_start(struct weir__fiber *fiber, struct weir_task *task)
         ops->start(task);
 }
 
-/* Its series may have references, by which others have pushed something that has not run. */
-static bool
-end_shield(struct weir__fiber *fiber)
-{
-        struct weir_series *shield = fiber->shield;
-
-        weir__guard_hand_over(shield, &fiber->inner);
-        weir__lock(&shield->lock);
-        bool is_empty = !weir__series_has_queued(shield);
-        if (is_empty) {
-                shield->state = WEIR__SERIES_ENDED;
-                shield->parent = NULL;
-        }
-        weir__unlock(&shield->lock);
-        if (!is_empty)
-                return false;
-        if (weir__series_extra_of(shield))
-                weir__series_give_up_holds(shield); /* for which there was no memory */
-        return true;
-}
-
 static void
 set_status(struct weir__fiber *fiber)
 {
@@ -298,13 +277,22 @@ end_at_once(struct weir__fiber *fiber)
         return is_plain(fiber) && (fiber->is_child ? end_private_child(fiber) : end_private_root(fiber));
 }
 
+/* Its series may have references, by which others have pushed something that has not run, and whatever a series may have.  It ends
+ * as any, and then the fiber.  The fiber's reference stays: dumps look. */
+static void
+end_shield(struct weir__fiber *fiber)
+{
+        weir__guard_hand_over(fiber->shield, &fiber->inner);
+        weir__series_end_fed(weir_series_ref(fiber->shield));
+}
+
 static void
 end(struct weir__fiber *fiber)
 {
         if (end_at_once(fiber))
                 return;
-        if (fiber->shield && !end_shield(fiber))
-                weir__series_go_on(fiber->shield);
+        if (fiber->shield)
+                end_shield(fiber);
         else
                 weir__series_end_fed(&fiber->inner);
 }
@@ -398,10 +386,14 @@ complete(struct weir__fiber *fiber)
 }
 
 static void
-inner_ended(struct weir_series *series)
+ended(struct weir_series *series)
 {
         struct weir__fiber *fiber = fiber_of_series(series);
 
+        if (__builtin_expect(series == fiber->shield, 0)) {
+                weir__series_end_fed(&fiber->inner);
+                return;
+        }
         set_status(fiber);
         if (!(atomic_fetch_or_explicit(&fiber->flags, WEIR__FIBER_OVER, memory_order_acq_rel) & WEIR__FIBER_ENDING))
                 complete(fiber);
@@ -563,7 +555,7 @@ static const struct weir__task_ops fiber_ops = {
 
 static const struct weir__series_ops inner_ops = {
         .work = WEIR__SERIES_WORK,
-        .ended = inner_ended,
+        .ended = ended,
         .is_shown_as_owner = true,
         .feed = feed,
         .function = function_of,
