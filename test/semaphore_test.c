@@ -343,13 +343,13 @@ limited_task_that_ends_early_gives_back_what_it_has(void)
         }
         weir_series_cancel(series[1]); /* it waits for tokens */
         weir_test_pass(0);
-        CU_ASSERT_STRING_EQUAL(seen, "limited:-125 b:0");
+        CU_ASSERT_STRING_EQUAL(seen, "b:0 limited:-125");
         weir_series_cancel(series[0]); /* it has them */
         weir_test_pass(0);
-        CU_ASSERT_STRING_EQUAL(seen, "limited:-125 b:0 a:-125 a:0 limited:-125");
+        CU_ASSERT_STRING_EQUAL(seen, "b:0 limited:-125 a:-125 a:0 limited:-125");
         weir_series_set_deadline(series[2], WEIR_SEC(1));
         weir_test_pass(WEIR_SEC(1));
-        CU_ASSERT_STRING_EQUAL(seen, "limited:-125 b:0 a:-125 a:0 limited:-125 c:-110 c:0 limited:-110");
+        CU_ASSERT_STRING_EQUAL(seen, "b:0 limited:-125 a:-125 a:0 limited:-125 c:-110 c:0 limited:-110");
         CU_ASSERT_EQUAL(weir_semaphore_available(semaphore), 2);
         weir_task *dismissed = weir_limited_new(semaphore, 2, weir_timer_new(0, noted, "x"), noted, "x");
         weir_task_dismiss(dismissed);

@@ -1,7 +1,7 @@
 /* factory/flow/limited.c: a task that runs another one while it has tokens of a semaphore.
  *
  *     acquires --has them--> runs the other one --> gives them back --> calls back
- *         \--ends without--> calls back --> drops the other one
+ *         \--ends without--> drops the other one --> calls back
  *
  * It is a combinator (factory/flow/combinator.h) with one child: the wait for the tokens, and the other task behind that.  Each
  * limited task that was started passes through `run` once, when nothing is pending any more.  So `run` gives the tokens back.  A
@@ -25,9 +25,8 @@ run(struct weir__work *work)
 
         if (!limited->combinator.held) /* so the tokens were acquired */
                 weir_semaphore_release(limited->semaphore, limited->tokens);
-        weir__task_call(&limited->combinator.task);
-        weir__combinator_drop_held(&limited->combinator); /* not in the release, which is quiet */
-        weir__task_finish(&limited->combinator.task);
+        weir__combinator_drop_held(&limited->combinator);
+        weir__task_complete(work);
 }
 
 static void

@@ -85,7 +85,8 @@ WEIR_API uint64_t weir_semaphore_available(weir_semaphore *semaphore);
 /* Makes a task that runs another one while it has tokens.  It acquires the tokens, runs the other
  * task and everything that this task's callback pushes into its series, and gives the tokens back
  * before its own callback.  They are given back whatever the end is.  If it ends before it has
- * them, the other task is dropped: its callback does not run, its free function does.
+ * them, the other task is dropped: its callback does not run, its free function runs before this
+ * task's callback.
  *
  * Owner:   the caller, until the task is consumed.  It consumes the other task, also on failure.
  * Result:  NULL when out of memory; every consumer accepts NULL.  Its start, run or push reports
