@@ -102,7 +102,8 @@ WEIR_API int weir_fiber_begin_as(const char *name, weir_task *task, weir_fiber_f
 WEIR_API int weir_await(weir_task *task);
 
 /* Awaits a task for at most `limit`.  When the limit comes the task ends early, as by the deadline
- * of its series; the fiber goes on.  With a limit of 0 or less that is at once.
+ * of its series; the fiber goes on.  With a limit of 0 or less that is at once.  weir_series_time_left
+ * within the task does not count the limit; weir_timeout_new around the task is a deadline that it counts.
  *
  * Owner:   as for weir_await.
  * Result:  as for weir_await; -ETIMEDOUT at the limit.  With a limit of 0 or less the error that the

@@ -179,7 +179,7 @@ WEIR_API int weir_series_set_deadline(weir_series *series, weir_nsec from_now);
 
 /* Time until the earliest deadline of the series and of all series that contain it.  It helps to
  * decide what is still worth starting.  It looks at each of these series, so it costs more the
- * deeper the series is.
+ * deeper the series is.  The limit of a weir_await_within (weir/fiber.h) is not among the deadlines.
  *
  * Result:  0 when that deadline is over; WEIR_FOREVER when there is none; -EINVAL for NULL; -ECHILD
  *          in a forked child.
