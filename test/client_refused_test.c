@@ -110,6 +110,14 @@ changes_that_cannot_be_are_refused(void)
         request = request_new("POST", "/", NULL);
         CU_ASSERT_EQUAL(weir_http_request_set_body_file(request, -1, 0, 1, NULL), -EINVAL);
         CU_ASSERT_EQUAL(weir_task_start(request), -EINVAL);
+        int pipes[2]; /* what has no size of its own has no "all": an empty body would look like it */
+        CU_ASSERT_EQUAL(pipe(pipes), 0);
+        CU_ASSERT_EQUAL(write(pipes[1], "body", 4), 4);
+        request = request_new("POST", "/", NULL);
+        CU_ASSERT_EQUAL(weir_http_request_set_body_file(request, pipes[0], 0, UINT64_MAX, NULL), -EINVAL);
+        CU_ASSERT_EQUAL(weir_task_start(request), -EINVAL);
+        close(pipes[0]);
+        close(pipes[1]);
         request = request_new("POST", "/", NULL);
         CU_ASSERT_EQUAL(weir_http_request_set_limit(request, WEIR_HTTP_LIMIT_WHOLE, 0), -EINVAL);
         CU_ASSERT_EQUAL(weir_http_request_set_limit(request, (enum weir_http_limit)99, 1), -EINVAL);

@@ -494,6 +494,12 @@ a_file_is_sent(void)
         WEIR_TEST_CALLED(&whole, 0);
         CU_ASSERT_STRING_EQUAL(got(), "23456789");
         CU_ASSERT_EQUAL(weir_task_start(weir_stream_write_file_new(stream, -1, 0, 1, weir_test_done, &wrong)), -EINVAL);
+        int pipes[2]; /* it has no size of its own, so "all of it" is unknown */
+        CU_ASSERT_EQUAL(pipe(pipes), 0);
+        CU_ASSERT_EQUAL(weir_task_start(weir_stream_write_file_new(stream, pipes[0], 0, UINT64_MAX, weir_test_done, &wrong)),
+                        -EINVAL);
+        close(pipes[0]);
+        close(pipes[1]);
         go(weir_test_recorded(weir_stream_write_file_new(stream, file, 8, 5, weir_test_done, &beyond)));
         WEIR_TEST_CALLED(&beyond, -ENODATA);
         end();

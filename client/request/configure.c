@@ -155,6 +155,8 @@ weir_http_request_set_body_file(weir_task *task, int file, uint64_t offset, uint
         int failed = begin_body(request, type);
         if (!failed && fstat(file, &status) < 0)
                 failed = errno == EBADF ? -EINVAL : -errno;
+        if (!failed && size == UINT64_MAX && !S_ISREG(status.st_mode))
+                failed = -EINVAL; /* a pipe has a size of 0: the body would be empty */
         if (failed)
                 return note(request, failed);
         uint64_t end = (uint64_t)status.st_size;

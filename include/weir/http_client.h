@@ -189,8 +189,8 @@ WEIR_API int weir_http_request_add_header(weir_task *request, const char *name, 
  *
  * Owner:   the bytes are copied; of the second function they are lent until the callback; of the third
  *          the descriptor must stay open until then.
- * Result:  0; -EINVAL: another task, a bad type, NULL data with a size, or a descriptor that is not
- *          open; -ENOMEM; others of fstat(2).
+ * Result:  0; -EINVAL: another task, a bad type, NULL data with a size, a descriptor that is not
+ *          open, or a size of UINT64_MAX for what is no regular file; -ENOMEM; others of fstat(2).
  * Units:   bytes; a file's size of UINT64_MAX is all up to its present end. */
 WEIR_API int weir_http_request_set_body(weir_task *request, const void *data, size_t size, const char *type);
 WEIR_API int weir_http_request_lend_body(weir_task *request, const void *data, size_t size, const char *type);

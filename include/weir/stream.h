@@ -196,9 +196,9 @@ WEIR_API weir_task *weir_stream_write_lent_new(weir_stream *stream, const void *
  * are not in memory, the worker waits for the disk.
  *
  * Owner:   the caller, until the task is consumed.  The descriptor must stay open until the callback.
- * Result:  as weir_stream_write_new; -EINVAL also for a descriptor that is not open.  The task's status also:
- *          -EBADF, -EIO and others of sendfile(2); -ENODATA: the file ended before `size` bytes, which
- *          breaks the stream.
+ * Result:  as weir_stream_write_new; -EINVAL also for a descriptor that is not open, and for UINT64_MAX
+ *          with what is no regular file.  The task's status also: -EBADF, -EIO and others of sendfile(2);
+ *          -ENODATA: the file ended before `size` bytes, which breaks the stream.
  * Threads: any. */
 WEIR_API weir_task *weir_stream_write_file_new(weir_stream *stream, int file, uint64_t offset, uint64_t size, weir_task_fn *done,
                                                void *context);

@@ -310,7 +310,7 @@ weir_task *
 weir_stream_write_file_new(weir_stream *stream, int file, uint64_t offset, uint64_t size, weir_task_fn *done, void *context)
 {
         struct stat status;
-        int fault = fstat(file, &status) == 0
+        int fault = fstat(file, &status) == 0 && (size != UINT64_MAX || S_ISREG(status.st_mode)) /* a pipe has a size of 0 */
                             ? 0
                             : weir__log_refusal("weir_stream_write_file_new: descriptor %d: expected that of a file", file);
         struct write *write = new_write(stream, WRITE_FILE, 0, fault, done, context);
