@@ -166,7 +166,8 @@ WEIR_API weir_client *weir_client_default(void);
  *          -ELOOP: more redirects than allowed; -ENOLINK: a redirect without a valid Location;
  *            -EACCES: one from https to http;
  *          -ETIMEDOUT: a limit has passed;
- *          others of recv(2), send(2) and sendfile(2), such as -EIO and -ENOBUFS: the system has failed, or the body's file;
+ *          -ENODATA: the file of the body has become shorter; others of recv(2), send(2) and sendfile(2), such as -EIO and
+ *            -ENOBUFS: the system has failed, or that file;
  *          -ENOMEM; -ECANCELED, -ETIMEDOUT or -ESHUTDOWN if its series ended before.
  * Threads: any. */
 WEIR_API weir_task *weir_http_get_new(const char *url, weir_task_fn *done, void *context);
