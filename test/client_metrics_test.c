@@ -96,6 +96,40 @@ failures_and_replays_are_counted(void)
         end();
 }
 
+/* By a cancel, by the deadline of its series, in the queue and on its connection.  One that has a response does not count. */
+static void
+requests_that_end_early_have_failed(void)
+{
+        struct weir_client_config config = WEIR_CLIENT_CONFIG_DEFAULT;
+        struct seen seen[3] = {{.status = 1}};
+        weir_series *series[3];
+
+        config.connections = 1;
+        begin(&config);
+        series[0] = start_in_series(request_new("GET", "/sent", &seen[0]));
+        (void)accept_request();
+        series[1] = start_in_series(request_new("GET", "/queued", &seen[1]));
+        weir_series_set_deadline(series[1], WEIR_MSEC(1));
+        weir_test_pass(WEIR_MSEC(2));
+        CU_ASSERT_EQUAL(seen[1].status, -ETIMEDOUT);
+        CU_ASSERT_EQUAL(of("failed_total", client, port), 1);
+        weir_series_cancel(series[0]);
+        settle();
+        CU_ASSERT_EQUAL(seen[0].status, -ECANCELED);
+        CU_ASSERT_EQUAL(stats().failed, 2);
+        http_peer_close(&peer);
+        series[2] = start_in_series(request_new("GET", "/begun", &seen[2]));
+        (void)accept_request();
+        answer("HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\npart");
+        weir_series_cancel(series[2]);
+        settle();
+        CU_ASSERT_EQUAL(seen[2].status, -ECANCELED);
+        CU_ASSERT_EQUAL(stats().failed, 2);
+        for (int i = 0; i < 3; i++)
+                weir_series_unref(series[i]);
+        end();
+}
+
 static void
 clients_and_origins_are_told_apart(void)
 {
@@ -158,9 +192,8 @@ int
 main(void)
 {
         static const struct weir_test tests[] = {
-                WEIR_TEST(each_count_is_a_sample_of_its_origin),
-                WEIR_TEST(failures_and_replays_are_counted),
-                WEIR_TEST(clients_and_origins_are_told_apart),
+                WEIR_TEST(each_count_is_a_sample_of_its_origin),  WEIR_TEST(failures_and_replays_are_counted),
+                WEIR_TEST(requests_that_end_early_have_failed),   WEIR_TEST(clients_and_origins_are_told_apart),
                 WEIR_TEST(an_origin_that_is_gone_has_no_samples),
         };
         int failed = weir_test_main("client_metrics", tests, sizeof tests / sizeof *tests);

@@ -296,6 +296,8 @@ withdraw(struct weir__io_task *io)
 {
         struct weir__client_request *request = (struct weir__client_request *)io;
 
+        if (!request->call.received && !request->is_second)
+                weir__client_branch_count(weir__client_request_branch(request), WEIR__CLIENT_FAILED);
         weir__hedge_end(request, -ECANCELED);
         if (request->call.wire) {
                 weir__wire_abandon(&request->call);
