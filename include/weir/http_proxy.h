@@ -72,8 +72,8 @@ struct weir_http_proxy_config {
  *
  * If there is no response, the reply is a line of text, and the log says why: 504 if a limit has passed;
  * 503 if no member of the upstream may be used, or no connection was free within the limit; else 502.
- * 400: ".." leads out of the path of the URL; 501: the method CONNECT.  OPTIONS and TRACE with a Max-Forwards of 0 are
- * answered by the proxy itself.
+ * 400: the URL has a path other than "/", and that of the request a segment ".."; 501: the method CONNECT.  OPTIONS and
+ * TRACE with a Max-Forwards of 0 are answered by the proxy itself.
  *
  * Owner:   the texts are copied.
  * Result:  0: the reply will be made.  Otherwise nothing was sent, and the reply is a 500 unless the handler makes
