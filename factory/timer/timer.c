@@ -1,9 +1,9 @@
 /* factory/timer/timer.c: the protocol of a timer: start, expiry, cancel, shutdown, and its worker.
  *
- *                              .---------reset: REARMED-----------.
- *                              v                                  |
- *     NEW --start--> PENDING --expiry, cancel, shutdown--> READY --worker--> RUNNING --> freed
- *      \--cancelled before: start-------------------------^
+ *                    .---------------reset: REARMED---------------.
+ *                    v                                            |
+ *     NEW --start--> PENDING --expiry, cancel, series, shutdown--> READY --worker--> RUNNING --> freed
+ *      \--start, if it is to end at once---------------------------^
  *
  * Threads: any.
  * Locks:   the one by which others find a timer: that of its name's shard (rank NAMES), or for an id the poller's.  Then the
@@ -194,7 +194,7 @@ weir__timer_due(struct weir__timer *timer, int status)
         weir__prefetch(timer->task.series, sizeof *timer->task.series);
         timer->node.note = timer->node.deadline; /* a reset that comes too late may change the deadline */
         if (!make_ready(timer, status ? 0 : WEIR__EXPIRED))
-                return NULL; /* a cancel by name was faster, and delivers it */
+                return NULL; /* a cancel by name or id was faster, and delivers it */
         timer->task.status = status;
         return &timer->task.work;
 }
