@@ -2,7 +2,7 @@
  *
  *     [HANDSHAKING ->] READING_HEAD -> [READING_BODY ->] ANSWERING -> [WRITING ->] READING_HEAD ...
  *          |              |                |               |            |
- *          +--------------+----------------+-- error ------|------------+--> LINGERING --> GONE --> freed
+ *          +--------------+----------------+-- last reply -+------------+--> LINGERING --> GONE --> freed
  *          +--------------+----------------+---------------+------------+-- lost, cut, timed out --^
  *
  * http1.c gets the events and moves the connection from one state to the next.
