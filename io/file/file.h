@@ -79,10 +79,11 @@ struct weir__file_task {
         char *path, *other;     /* memory of the task's own, or NULL */
         uint8_t kind;           /* enum weir__file_kind */
         bool has_entered;       /* it counts among the operations of the file; set by its start */
-        bool by_ring;           /* a ring has it; set before it is PENDING */
+        bool uses_ring;         /* a ring has it; set before it is PENDING */
         bool lends;             /* READ: it makes the memory, for its callback */
         bool copies;            /* WRITE, APPEND: `data` is memory of its own */
-        bool flag;              /* SYNC: data only.  STAT: links are followed */
+        bool is_data_only;      /* SYNC: as fdatasync(2) */
+        bool follows_links;     /* STAT: by a path */
         int flags;              /* OPEN */
         unsigned mode;          /* OPEN, MKDIR */
         int64_t offset;         /* READ, WRITE; TRUNCATE: the size */

@@ -102,13 +102,13 @@ weir_file_rmdir_new(const char *path, weir_task_fn *done, void *context)
 /* -- of an open file -- */
 
 static weir_task *
-make_of_file(enum weir__file_kind kind, weir_file *file, bool flag, weir_task_fn *done, void *context)
+make_of_file(enum weir__file_kind kind, weir_file *file, bool is_data_only, weir_task_fn *done, void *context)
 {
         struct weir__file_task *task = weir__file_task_of_file(kind, file, done, context);
 
         if (!task)
                 return NULL;
-        task->flag = flag;
+        task->is_data_only = is_data_only;
         return &task->task;
 }
 
@@ -161,7 +161,7 @@ weir_file_stat_new(const char *path, bool follow, weir_task_fn *done, void *cont
         struct weir__file_task *task = make_by_path(WEIR__FILE_STAT, "weir_file_stat_new", path, done, context);
 
         if (task)
-                task->flag = follow;
+                task->follows_links = follow;
         return with_stat(task);
 }
 

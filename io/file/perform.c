@@ -124,7 +124,7 @@ look(struct weir__file_task *task)
 {
         if (task->file)
                 return fstat(task->file->descriptor, task->stat);
-        return task->flag ? stat(task->path, task->stat) : lstat(task->path, task->stat);
+        return task->follows_links ? stat(task->path, task->stat) : lstat(task->path, task->stat);
 }
 
 static int
@@ -132,7 +132,7 @@ call(struct weir__file_task *task)
 {
         switch (task->kind) {
         case WEIR__FILE_OPEN: return open(task->path, task->flags | O_CLOEXEC | O_NONBLOCK, (mode_t)task->mode);
-        case WEIR__FILE_SYNC: return task->flag ? fdatasync(task->file->descriptor) : fsync(task->file->descriptor);
+        case WEIR__FILE_SYNC: return task->is_data_only ? fdatasync(task->file->descriptor) : fsync(task->file->descriptor);
         case WEIR__FILE_TRUNCATE: return ftruncate(task->file->descriptor, (off_t)task->offset);
         case WEIR__FILE_STAT: return look(task);
         case WEIR__FILE_RENAME: return rename(task->path, task->other);

@@ -110,7 +110,7 @@ fill(struct io_uring_sqe *sqe, struct weir__file_task *task)
         if (task->kind == WEIR__FILE_OPEN)
                 io_uring_prep_openat(sqe, AT_FDCWD, task->path, task->flags | O_CLOEXEC | O_NONBLOCK, (mode_t)task->mode);
         else if (task->kind == WEIR__FILE_SYNC)
-                io_uring_prep_fsync(sqe, task->file->descriptor, task->flag ? IORING_FSYNC_DATASYNC : 0);
+                io_uring_prep_fsync(sqe, task->file->descriptor, task->is_data_only ? IORING_FSYNC_DATASYNC : 0);
         else
                 fill_transfer(sqe, task);
         io_uring_sqe_set_data(sqe, task);
@@ -222,7 +222,7 @@ move_to_queue(struct weir__file_task *task)
                 weir__file_end_in_ring(task, weir__file_obstacle(task));
                 return;
         }
-        task->by_ring = false;
+        task->uses_ring = false;
         int status = weir__file_queue_start(task, WEIR__READY);
         if (status)
                 weir__file_end(task, status);

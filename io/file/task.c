@@ -30,7 +30,7 @@ hand_over(struct weir__file_task *task, struct weir__poller *poller)
                 return obstacle;
         if (!ring)
                 return weir__file_queue_start(task, WEIR__READY);
-        task->by_ring = true;
+        task->uses_ring = true;
         task->stage = WEIR__FILE_IN_RING;
         if (!atomic_compare_exchange_strong_explicit(&task->task.word, &ready, WEIR__PENDING, memory_order_acq_rel,
                                                      memory_order_acquire))
@@ -83,7 +83,7 @@ start_in_ring(struct weir__file_task *task)
         weir__task_set_poller(&task->task, worker->poller->index);
         bool owns = weir__pin() || weir__pin_in_doubt(), is_added = false;
         if (owns && worker->poller->batch) {
-                task->by_ring = true;
+                task->uses_ring = true;
                 task->stage = WEIR__FILE_IN_RING;
                 is_added = atomic_compare_exchange_strong_explicit(&task->task.word, &new, WEIR__PENDING, memory_order_acq_rel,
                                                                    memory_order_acquire);
@@ -136,7 +136,7 @@ end_early(struct weir_task *task)
 
         if (before != WEIR__PENDING)
                 return NULL;
-        if (file_task->by_ring)
+        if (file_task->uses_ring)
                 return task; /* a message to the owner of its poller */
         if (!weir__file_queue_take_back(file_task))
                 return NULL;
