@@ -24,7 +24,7 @@
 #define CHILDREN          64   /* of a task that are followed, batches of them */
 #define LOOKED_AT         2000 /* series, from one guard */
 #define NESTED_MOST       64   /* calls in each other: series within series, and guards */
-#define TOLD_MOST         8    /* circles from one holder */
+#define FOUND_MOST        8    /* circles from one holder */
 #define SERIES_NAME_SHOWN 64   /* bytes */
 #define TITLE_ROOM        WEIR__TASK_TITLE
 
@@ -46,8 +46,8 @@ struct search {
         bool is_for_new;           /* only circles that were not found so before */
         void (*found)(const char *sentence, void *context);
         void *context;
-        unsigned left; /* series that may be looked at */
-        unsigned told; /* circles from this start */
+        unsigned left;        /* series that may be looked at */
+        unsigned found_count; /* circles from this start */
         unsigned depth;
         unsigned count; /* of the steps that are known */
         struct step steps[CIRCLE_MOST];
@@ -256,7 +256,7 @@ follow(struct search *search, struct weir_series *series)
 {
         uint32_t sequence = 0;
 
-        if (search->left == 0 || search->depth == NESTED_MOST || search->told == TOLD_MOST)
+        if (search->left == 0 || search->depth == NESTED_MOST || search->found_count == FOUND_MOST)
                 return;
         search->left--;
         search->depth++;
@@ -334,9 +334,9 @@ is_new(const struct search *search)
 
                 weir__lock(&guard->object.lock);
                 struct weir__hold *hold = hold_of(guard, &search->steps[i].holder);
-                has_unmarked |= hold && !hold->is_told;
+                has_unmarked |= hold && !hold->is_reported;
                 if (hold)
-                        hold->is_told = true;
+                        hold->is_reported = true;
                 weir__unlock(&guard->object.lock);
         }
         return has_unmarked;
@@ -348,9 +348,9 @@ close_circle(struct search *search)
 {
         char sentence[1024];
 
-        if (search->told == TOLD_MOST || !is_there_still(search) || (search->is_for_new && !is_new(search)))
+        if (search->found_count == FOUND_MOST || !is_there_still(search) || (search->is_for_new && !is_new(search)))
                 return;
-        search->told++;
+        search->found_count++;
         write_sentence(search, sentence, sizeof sentence);
         search->found(sentence, search->context);
 }
@@ -368,7 +368,7 @@ search_at(struct search *search, struct weir__waitable *object)
         search->left = LOOKED_AT;
         for (unsigned i = 0; i < count; i++) {
                 search->start = holders[i].series;
-                search->depth = search->count = search->told = 0;
+                search->depth = search->count = search->found_count = 0;
                 follow(search, holders[i].series);
                 weir_series_unref(holders[i].series);
         }

@@ -32,7 +32,7 @@ struct weir__hold {
 
         struct weir_guard *guard; /* constant; with a reference */
         bool is_shared;           /* constant */
-        bool is_told;             /* in a circle that was logged; guarded by the lock of the guard */
+        bool is_reported;         /* in a circle that was found before; guarded by the lock of the guard */
 
         /* Guarded by the lock of the guard. */
         uint32_t sequence; /* of the wait, then of the grant */

@@ -91,7 +91,7 @@ struct weir__file_task {
 
         /* Its maker's, then whoever has it: the owner of the poller or a thread of the executor; then its callback's. */
         uint8_t stage;       /* enum weir__file_stage */
-        bool is_told;        /* the message of its cancel has come */
+        bool is_notified;    /* the message of its cancel has come */
         bool is_unwanted;    /* the kernel is asked to let go */
         bool is_in_kernel;   /* its request was handed over */
         bool needs_poll;     /* a stream was not ready: the next request waits until it is */

@@ -128,6 +128,6 @@ weir__file_end_in_ring(struct weir__file_task *task, int status)
         task->stage = WEIR__FILE_ENDED;
         if (atomic_compare_exchange_strong_explicit(&task->task.word, &pending, WEIR__READY, memory_order_acq_rel,
                                                     memory_order_acquire) ||
-            task->is_told)
+            task->is_notified)
                 deliver(task);
 }

@@ -51,7 +51,7 @@ run(struct weir__work *work)
                 if (status)
                         weir__file_end(task, status);
         } else if (task->stage == WEIR__FILE_IN_RING) {
-                task->is_told = true;
+                task->is_notified = true;
                 if (poller->batch) /* not after exit() inside a callback */
                         weir__ring_cancel(poller->batch, task);
         } else {
