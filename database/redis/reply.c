@@ -20,7 +20,7 @@
 
 /* -- lines -- */
 
-/* Reads a number as a server writes it: digits without more zeros than needed.  Returns false if that is none. */
+/* Reads a number as a server writes it: digits without leading zeros.  Returns false for anything else. */
 static bool
 read_number(const char *text, size_t size, int64_t *out)
 {

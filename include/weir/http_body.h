@@ -110,7 +110,7 @@ WEIR_API weir_task *weir_http_write_new(weir_task *exchange, const void *data, s
 /* The same with the piece of another body that `read` has read: a task of weir_http_read_new, weir_http_call_read_new or
  * weir_http_call_first_new, inside its callback.  The bytes are taken over and not copied.  The read has none afterwards.
  *
- * Owner, Result: as weir_http_write_new; the start reports -EINVAL for a read that is none, or NULL.
+ * Owner, Result: as weir_http_write_new; the start reports -EINVAL if `read` is NULL or another task.
  * Threads: inside the read's callback; the first write as above. */
 WEIR_API weir_task *weir_http_write_from_new(weir_task *exchange, weir_task *read, weir_task_fn *done, void *context);
 

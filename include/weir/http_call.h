@@ -142,7 +142,7 @@ WEIR_API weir_task *weir_http_call_write_new(weir_http_call *call, const void *d
 /* The same with the piece of another body that `read` has read: a task of weir_http_call_read_new, weir_http_call_first_new or
  * weir_http_read_new, inside its callback.  The bytes are taken over and not copied.  The read has none afterwards.
  *
- * Owner, Result: as weir_http_call_write_new; the start reports -EINVAL for a read that is none, or NULL.
+ * Owner, Result: as weir_http_call_write_new; the start reports -EINVAL if `read` is NULL or another task.
  * Threads: inside the read's callback. */
 WEIR_API weir_task *weir_http_call_write_from_new(weir_http_call *call, weir_task *read, weir_task_fn *done, void *context);
 

@@ -399,7 +399,7 @@ struct weir_redis_subscription_config {
  * the connection is lost, until it is closed.  A connection on which nothing comes is probed each 20 seconds.
  *
  * Owner:   the caller; weir_redis_subscription_close.  NULL as config is the default.
- * Result:  NULL with errno EINVAL: a wrong size, or an overflow that is none; ENOMEM, also for NULL.
+ * Result:  NULL with errno EINVAL: a wrong size, or an invalid overflow; ENOMEM, also if `redis` is NULL.
  * Threads: any. */
 WEIR_API weir_redis_subscription *weir_redis_subscription_new(weir_redis *redis,
                                                               const struct weir_redis_subscription_config *config);

@@ -131,7 +131,7 @@ WEIR_API const char *weir_connect_problem(const weir_task *connect);
  *          status: 0: weir_stream_data has the bytes; -EPIPE: the stream has ended before there were
  *          `least`, and weir_stream_data has those that came; -ECONNRESET and other errors of
  *          recv(2); -ECONNABORTED: the stream was broken on this side, or TLS ended without its
- *          farewell; WEIR_ETLS_REFUSED (weir_connect_tls_new); -EBUSY: TLS is being started on it;
+ *          close_notify; WEIR_ETLS_REFUSED (weir_connect_tls_new); -EBUSY: TLS is being started on it;
  *          -EPERM: the system cannot wait for such a descriptor; -ENOMEM; -ECANCELED, -ETIMEDOUT or
  *          -ESHUTDOWN if its series ended before.
  * Threads: any. */

@@ -311,8 +311,8 @@ describe_refusal(struct weir__tls *tls, const char *words)
         tls->problem = strdup(text);
 }
 
-/* The same for a client, which keeps OpenSSL's words.  Before the server's first message, a record that is none is of something
- * else than TLS. */
+/* The same for a client, which keeps OpenSSL's words.  If the server's first bytes are no TLS record, the server does not speak
+ * TLS. */
 static int
 client_failure_of(struct weir__tls *tls, unsigned long error, unsigned long last)
 {

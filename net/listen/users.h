@@ -21,7 +21,7 @@ static inline void weir__users_add(struct weir__users *users)
         atomic_fetch_add_explicit(&users->count, 1, memory_order_relaxed);
 }
 
-/* For a thread that is none of the users.  Returns false when there is none any more. */
+/* For a thread that is not a user itself.  Returns false if the last user is gone. */
 static inline bool weir__users_try_add(struct weir__users *users)
 {
         size_t count = atomic_load_explicit(&users->count, memory_order_relaxed);
