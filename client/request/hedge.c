@@ -184,7 +184,7 @@ run_chosen(struct weir__work *work)
 
 static const struct weir__work_ops chosen_ops = {.run = run_chosen};
 
-/* Behind a function of the program this worker may have no poller. */
+/* A function of the program may block, and so cost this worker its poller.  A work item begins the second request then. */
 static void
 choose(struct weir__hedge *hedge, struct weir__client_request *first)
 {

@@ -65,7 +65,7 @@ decode(struct weir__client_request *request, const char *data, size_t size)
         return 0;
 }
 
-/* Of a response that is followed, or whose body nobody wants. */
+/* Counts a piece of a body that nobody wants, or of a redirect that is followed.  Too many bytes are an error. */
 static int
 throw_away(struct weir__client_request *request, size_t size)
 {

@@ -148,7 +148,7 @@ weir__mariadb_take(struct weir__mariadb_link *link, struct weir__mariadb_query *
         weir__sql_send(&query->base, query->kind == WEIR__MARIADB_LEASE, now);
 }
 
-/* What the cut connection has brought may be faster than who has cut it. */
+/* A result of the cut connection may arrive before the end of the cut.  The query is late nevertheless. */
 static void
 be_late(struct weir__mariadb_query *query)
 {

@@ -18,7 +18,7 @@
 #define CANCEL_PAUSE_FIRST WEIR_MSEC(20)
 #define CANCEL_STACK_SIZE  ((size_t)256 << 10) /* bytes */
 
-/* Of its thread. */
+/* What the thread that sends a request to cancel owns. */
 struct request {
         PGcancel *cancel;
         weir_task *promise; /* a reference */
@@ -165,7 +165,7 @@ has_query(const struct weir__pq_link *link, const struct weir__pq_query *query)
         return at;
 }
 
-/* Before them there was one that somebody waits for. */
+/* Asks the server to cancel the queries that nobody waits for, once none is left in front of them that somebody waits for. */
 void
 weir__pq_link_cancel_needless(struct weir__pq_link *link, struct weir__pq_after *after)
 {

@@ -399,8 +399,8 @@ takes_results(const struct weir__pq_link *link)
         return link->state == WEIR__PQ_READY && (link->first || link->is_cleaning) && !link->pause && !link->copy;
 }
 
-/* What has come and can be had without waiting.  In a pipeline a NULL is between two results, and many stand for a connection
- * that broke, or for missing memory.  If libpq has added to its text there and gives no result, it has left one out. */
+/* Takes the results that can be had without waiting.  In a pipeline libpq returns one NULL between two results.  Two in a row
+ * mean that the connection broke, or that memory was missing.  A longer error text without a result means that one was lost. */
 static void
 receive_some(struct weir__pq_link *link, struct weir__pq_after *after)
 {
@@ -438,7 +438,7 @@ receive(struct weir__pq_link *link, struct weir__pq_after *after)
         } while (takes_results(link) && PQstatus(link->connection) != CONNECTION_BAD && !PQisBusy(link->connection));
 }
 
-/* libpq may leave in the memory of TLS what its buffer has no room for, and the socket does not tell. */
+/* Reads up to three times with TLS: what libpq's buffer has no room for stays in OpenSSL's, and epoll does not report that. */
 static bool
 consume(PGconn *connection)
 {
@@ -449,7 +449,7 @@ consume(PGconn *connection)
         return is_there;
 }
 
-/* With what libpq has in its memory. */
+/* Goes on after a pause.  libpq may already have input in its memory, which epoll does not report. */
 void
 weir__pq_link_go_on(struct weir__pq_link *link, struct weir__pq_after *after)
 {

@@ -34,8 +34,8 @@ end_late_waiting(weir_pq *pool, weir_nsec now, struct weir__pq_after *after)
         return next;
 }
 
-/* What is too late of that which a link has, and links: one thing at a time.  Under the lock.  Lowers *ret_next to the instant of
- * the next look. */
+/* Finds one query that was sent and is too late, or one link whose deadline is over.  Returns false if there is none.  Then
+ * *ret_next is lowered to the earliest deadline.  The lock is held. */
 static bool
 find_late(weir_pq *pool, weir_nsec now, struct weir__sql_query **ret_query, struct weir__pq_link **ret_link, weir_nsec *ret_next)
 {

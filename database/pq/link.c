@@ -166,7 +166,7 @@ weir__pq_link_await(struct weir__pq_link *link, bool reads, bool writes, struct 
                 weir__pq_link_fail(link, failed, NULL, after);
 }
 
-/* Whatever libpq has to send, and all that may come. */
+/* Sends what libpq has queued, and waits for input, and for room in the socket if not all of it was sent. */
 void
 weir__pq_link_wait(struct weir__pq_link *link, struct weir__pq_after *after)
 {

@@ -194,7 +194,7 @@ on_savepoint_begun(weir_task *query, void *context)
                 weir__sql_fail_series(query, -ENOMEM);
 }
 
-/* Behind the callback of the program. */
+/* Runs after the callback of the program. */
 static void
 judge(weir_task *task, void *context)
 {

@@ -380,7 +380,7 @@ weir__redis_words_end(struct weir__redis_words *words)
         words->ends[words->count++] = words->used - 1;
 }
 
-/* As few digits as tell it from all others, and a point in any locale.  Returns how many bytes. */
+/* Writes the shortest decimal number that is read back as the same value, with a point in any locale.  Returns its bytes. */
 static int
 write_double(char *out, size_t room, double value)
 {
@@ -400,7 +400,7 @@ write_double(char *out, size_t room, double value)
         return used;
 }
 
-/* Puts in what a conversion stands for.  Returns what is behind it; NULL: it is none. */
+/* Adds the value of a conversion.  Returns the text behind the conversion; NULL: the conversion is not known. */
 static const char *
 convert(struct weir__redis_words *words, const char *at, va_list *arguments)
 {

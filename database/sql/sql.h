@@ -274,7 +274,7 @@ void weir__sql_look_at(struct weir__sql_pool *pool, weir_nsec instant);
  * lock. */
 struct weir__sql_query *weir__sql_find_late(const struct weir__sql_list *list, weir_nsec now, weir_nsec *next);
 
-/* With which status one ends that is too late. */
+/* The status with which a query ends that is too late. */
 int weir__sql_late_status(const struct weir__sql_query *query);
 
 /* -- figures: those that all pools have, in the library's struct of stats -- */

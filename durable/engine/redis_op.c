@@ -72,7 +72,7 @@ is_instant(const struct weir_redis_reply *reply)
         return reply && reply->type == WEIR_REDIS_STRING && reply->size == INSTANT_DIGITS && is_instant_at(reply->text);
 }
 
-/* Of what is_instant_at. */
+/* Reads an instant whose form is_instant_at has checked. */
 static weir_nsec
 read_instant_at(const char *text)
 {

@@ -279,7 +279,7 @@ run_wait(struct weir__work *work)
 
 static const struct weir__task_ops send_ops = WAIT_OPS("a send"), receive_ops = WAIT_OPS("a receive");
 
-/* In the memory of the wait was something else, or a wait of the other kind. */
+/* The memory of the wait may hold something else, or a wait of the other kind.  So all of it is set anew. */
 static void
 begin_wait(struct weir__fiber *fiber)
 {

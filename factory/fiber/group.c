@@ -286,7 +286,7 @@ note_end(struct weir_group *group, struct slots *slots, uint64_t bit, int result
         return behind;
 }
 
-/* Unless a walk or the fiber itself is on its way the group may be gone by now. */
+/* The lock is not held.  The group exists for certain only if a walk or the fiber is to be delivered: else nothing is touched. */
 static inline void
 go_on(struct weir_group *group, struct weir__fiber *fiber, struct behind behind)
 {

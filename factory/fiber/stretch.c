@@ -23,7 +23,7 @@ weir__fiber_self(void)
         return worker ? worker->fiber : NULL;
 }
 
-/* In its next stretch the fiber sees the end of that; NULL: it begins. */
+/* What the fiber has awaited before its next stretch; NULL: the stretch is its first. */
 static const char *
 kind_of_awaited(const struct weir__fiber *fiber)
 {

@@ -355,7 +355,7 @@ close_circle(struct search *search)
         search->found(sentence, search->context);
 }
 
-/* Of all holders of the guard together so many series are looked at, as a search says. */
+/* Searches from each holder of the guard.  LOOKED_AT limits all of these searches together. */
 static void
 search_at(struct search *search, struct weir__waitable *object)
 {

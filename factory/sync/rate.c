@@ -50,7 +50,7 @@ capacity(const struct weir_rate *rate)
         return rate->object.limit * rate->cost;
 }
 
-/* Until there are so many shares, from as_of on. */
+/* Nanoseconds from as_of until there are so many shares. */
 static uint64_t
 time_until(const struct weir_rate *rate, uint64_t shares)
 {

@@ -204,7 +204,7 @@ one_less(uint64_t word)
         return (word & ~AWAITED) == 1 ? 0 : word - 1;
 }
 
-/* For what seems to be the last done, while somebody waits. */
+/* The slow path of a done that seems to be the last one while somebody waits. */
 static __attribute__((noinline)) void
 done_with_lock(struct weir_waitgroup *group)
 {

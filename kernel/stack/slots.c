@@ -222,7 +222,7 @@ weir__slots_unmap(struct weir__arena *arena)
 
 /* -- pages -- */
 
-/* Of the addresses above `from`. */
+/* Gives the pages from `from` up to `to` back to the system. */
 static void
 drop_pages(char *from, const char *to)
 {

@@ -204,7 +204,7 @@ leave_place(struct weir__lane *lane, struct weir__place *place)
         note_answer(lane);
 }
 
-/* Of what was sent the reply may still come: its place stays, to throw that away. */
+/* The reply to a request that was sent may still come.  An empty place stays, so that the reply is thrown away. */
 static bool
 leave_empty_place(struct weir__asking *request)
 {

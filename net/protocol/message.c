@@ -86,7 +86,7 @@ reply(struct weir__message *message)
         weir__session_put(session, &message->reply);
 }
 
-/* In the order in which they came, unless they have numbers. */
+/* Replies leave in the order in which the requests came, unless the messages have numbers. */
 static void
 reply_in_order(struct weir__message *message)
 {
