@@ -298,7 +298,7 @@ make_room(struct weir__mariadb_statement *statement, unsigned columns)
 }
 
 static void
-aim(struct weir__mariadb_statement *statement, MYSQL_BIND *bind, unsigned column, char *buffer, size_t size)
+bind_column(struct weir__mariadb_statement *statement, MYSQL_BIND *bind, unsigned column, char *buffer, size_t size)
 {
         *bind = (MYSQL_BIND){.buffer_type = MYSQL_TYPE_STRING,
                              .buffer = buffer,
@@ -316,7 +316,7 @@ weir__mariadb_statement_bind(struct weir__mariadb_link *link)
         if (make_room(statement, columns) != 0)
                 return -ENOMEM;
         for (unsigned i = 0; i < columns; i++)
-                aim(statement, &statement->binds[i], i, statement->buffers + (size_t)i * USUAL, USUAL);
+                bind_column(statement, &statement->binds[i], i, statement->buffers + (size_t)i * USUAL, USUAL);
         return mysql_stmt_bind_result(statement->handle, statement->binds) ? -ENOMEM : 0;
 }
 
@@ -330,7 +330,7 @@ fetch_large(struct weir__mariadb_statement *statement, unsigned column)
 
         if (!block)
                 return -ENOMEM;
-        aim(statement, &bind, column, block, size + 1);
+        bind_column(statement, &bind, column, block, size + 1);
         if (mysql_stmt_fetch_column(statement->handle, &bind, column, 0) != 0) {
                 free(block);
                 return -EPROTO;
