@@ -76,7 +76,7 @@ weir__figures_remove(struct weir__figures *all, struct weir__figured *thing)
         pthread_mutex_unlock(&all->lock);
 }
 
-/* In a child of fork: it has none of its parent's things, and may have the lock of a thread that it has not. */
+/* In a forked child.  The things belong to the parent, and the lock may be held by a thread that the child does not have. */
 static inline void
 weir__figures_forked(struct weir__figures *all)
 {

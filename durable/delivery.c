@@ -159,7 +159,7 @@ submit_end(struct weir__durable_delivery *delivery, enum weir__durable_outcome o
                 leave(delivery);
 }
 
-/* For a delivery that could not begin, for lack of memory.  At once, it would be claimed again at once. */
+/* Gives back a delivery that could not begin for lack of memory.  It waits before that, or the timer would be claimed at once. */
 static void
 give_back_later(struct weir__durable_delivery *delivery)
 {

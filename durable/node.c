@@ -2,8 +2,8 @@
  *
  * At most one look is under way.  What happens meanwhile, a ring or a set, is noted and makes another look or an earlier alarm
  * behind it.  The alarm is a ticker with the period config.look, which needs no memory once it runs.  Its next tick is moved to
- * the earliest due time that the engine has told.  The tick behind one that was moved is a period away from it: each look may be
- * a moved one, and a phase that stays would run away by a period each time.
+ * the earliest due time that the engine has reported.  The tick after a moved one comes a period later: the phase follows the
+ * move.  With a fixed phase, moves at every look would put the ticks off by a period each time.
  *
  * Threads: any.  The lock of the store is held for the decisions, and not while the engine is called. */
 #include <errno.h>

@@ -143,7 +143,7 @@ make_room(struct weir__http_call *call, size_t size)
         return reader->data;
 }
 
-/* Nothing has come, or it has failed. */
+/* Frees the memory that was made for a read which got nothing, or failed. */
 static void
 drop_room(struct weir__http_call *call)
 {

@@ -156,7 +156,7 @@ has_time(const struct weir__client_request *first)
 
 /* -- the alarm -- */
 
-/* At the member that was chosen, if one was.  The second is delivered to this poller, so it runs after this. */
+/* Starts the second request at the member that was chosen, if any.  It is delivered to this poller, so it runs after this. */
 static void
 begin_second(struct weir__hedge *hedge)
 {

@@ -215,7 +215,7 @@ finish(struct dial *dial)
 
 static const struct weir__work_ops dial_ops;
 
-/* With the default settings of TLS if `tls` is NULL. */
+/* Makes the task that connects with TLS.  If `tls` is NULL, the default settings apply. */
 static weir_task *
 new_secure(struct dial *dial, const char *to, struct weir_tls *tls, const char *name)
 {

@@ -31,7 +31,7 @@ static int send_to_node(struct weir__redis_command *command);
 
 /* -- the end -- */
 
-/* Not of a session or a transaction, which have connections of their own. */
+/* Counts a command, unless it is of a session or a transaction, which have connections of their own. */
 static __attribute__((cold, noinline)) void
 count(const struct weir__redis_command *command, _Atomic uint64_t *total)
 {

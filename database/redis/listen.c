@@ -147,7 +147,7 @@ give_up(weir_redis_subscription *subscription, weir_series *series, int status)
         weir_series_fail(series, status);
 }
 
-/* Nothing has come for a while. */
+/* Nothing has come for a while: asks with a PING, or gives up if that was done before. */
 static void
 probe(weir_redis_subscription *subscription, weir_series *series)
 {

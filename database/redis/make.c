@@ -72,7 +72,7 @@ make(const struct weir__redis_order *order, size_t size, int fault, struct weir_
         return weir_promise_new_of(&weir__redis_kind, command, done, context);
 }
 
-/* At most the bytes of a command, and few more: to count them first would take as long as to write them. */
+/* An upper bound of a command's bytes, a little above them.  An exact count would take as long as writing them. */
 static size_t
 room_for(size_t count, const char *const *arguments, const size_t *sizes)
 {

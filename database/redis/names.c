@@ -262,7 +262,7 @@ is_word(const char *word, const char *text, size_t size)
         return strlen(word) == size && strncasecmp(text, word, size) == 0;
 }
 
-/* Of CLIENT and SCRIPT some words change the connection: without replies, or with others, it would be of no use to the rest. */
+/* Some words of CLIENT and SCRIPT change the connection's replies, or stop them.  Other commands could not use it then. */
 static unsigned
 traits_of_word(const char *text, size_t size)
 {

@@ -168,7 +168,7 @@ close_over(weir_task *task, void *context)
         weir_sqlite_unref(db);
 }
 
-/* If nothing goes on any more. */
+/* Starts the close of the database if nothing goes on any more. */
 static void
 start_closer(weir_sqlite *db)
 {

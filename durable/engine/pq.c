@@ -277,7 +277,7 @@ compare_items(const void *a, const void *b)
         return order ? order : one->number < other->number ? -1 : 1;
 }
 
-/* Of each name there can be only one operation in a call.  A set does not matter if another one follows; others wait. */
+/* A call has at most one operation of each name.  A set is left out if another one follows; other operations wait. */
 static void
 part_names(struct weir__durable_queue *queue, struct weir__durable_pq_batch *batch)
 {

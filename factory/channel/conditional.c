@@ -56,7 +56,7 @@ static const struct weir__combinator_ops conditional_ops = {
         .task = WEIR__COMBINATOR_OPS_WITH("a conditional", run, weir__combinator_start),
 };
 
-/* Of a task that was consumed. */
+/* Consumes `task`, also on failure. */
 static weir_task *
 new_conditional(struct weir__wait_task *wait, struct weir_task *task, weir_task_fn *done, void *context)
 {

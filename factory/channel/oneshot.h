@@ -22,7 +22,7 @@ struct weir__oneshot {
 /* Grants an event that came before the start, also to a task that was cancelled before its start. */
 int weir__oneshot_try(struct weir__wait *wait, struct weir__work_list *claimed);
 
-/* Of a kind that adds nothing to the struct. */
+/* The operations of a kind that adds nothing to the struct. */
 #define WEIR__ONESHOT_OPS(its_kind, its_noun, its_describe)                                            \
         {                                                                                              \
                 .kind = its_kind, .noun = its_noun, .size = sizeof(struct weir__oneshot), .queues = 1, \

@@ -126,7 +126,7 @@ try_all(struct select *self, struct weir__work_list *claimed)
         return 0;
 }
 
-/* With the locks of all.  Returns false when a cancel came first. */
+/* Queues the select at all of its objects, whose locks are held.  Returns false when a cancel came first. */
 static bool
 link_all(struct select *self)
 {

@@ -170,7 +170,7 @@ weir__fiber_leave(struct weir__fiber *fiber, enum weir__fiber_wish wish, void *a
                 weir__context_leave(&fiber->context);
 }
 
-/* In a signal handler. */
+/* The name of the fiber that owns the stack.  Called in a signal handler. */
 static const char *
 name_of_owner(const struct weir__stack *stack)
 {

@@ -129,7 +129,7 @@ name_of(int signo, char room[SIGNAL_NAME_ROOM])
 
 /* -- the poller -- */
 
-/* By the owner of poller 0. */
+/* Notifies those who wait for the signals that have come.  Only the owner of poller 0 calls it. */
 static void
 dispatch(void)
 {

@@ -139,7 +139,7 @@ struct weir__waitable *weir__waitable_find(const struct weir__waitable_ops *ops,
 struct weir__waitable *weir__waitable_ref(struct weir__waitable *object);
 void weir__waitable_unref(struct weir__waitable *object);
 
-/* Before the program drops a reference.  An object that is gone still says so, as long as its memory is not used again. */
+/* Checks a reference that the program drops.  It finds an object that is gone, as long as its memory is not used again. */
 static inline void
 weir__references_expect(const void *object, const _Atomic size_t *references, const char *call)
 {

@@ -19,7 +19,7 @@ ops_of(const struct weir__io_task *io)
 
 /* -- the owner of the poller -- */
 
-/* For the owner. */
+/* Claims the task by the owner of its poller, if possible without an atomic exchange. */
 static bool
 claim_own(struct weir__io_task *io)
 {

@@ -498,7 +498,7 @@ start(struct weir_task *task)
                 weir__executor_submit(&self->job);
 }
 
-/* By the series, under its lock.  A job that is not taken back is about to run, runs or has run. */
+/* Called by the series, under its lock.  A job that is not taken back is about to run, runs or has run. */
 static struct weir_task *
 end_early(struct weir_task *task)
 {

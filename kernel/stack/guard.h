@@ -12,10 +12,10 @@
  *          no lock held. */
 int weir__guard_install(void *memory, size_t size);
 
-/* So many guards were unmapped. */
+/* `count` guards were unmapped. */
 void weir__guard_forget(size_t count);
 
-/* So many may be installed; SIZE_MAX: no limit. */
+/* How many guards may be installed; SIZE_MAX: no limit. */
 size_t weir__guard_most(void);
 
 /* Has guards be as on an older kernel, where `most` may be installed; 0: the kernel decides again.  For tests: no guard is

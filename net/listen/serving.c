@@ -62,7 +62,7 @@ server_of(struct weir__link *link)
         return weir__container_of(link, struct weir__server, serving.link);
 }
 
-/* With the lock held. */
+/* Whether a server has that name already.  The lock is held. */
 static bool
 is_taken(const char *protocol, const char *name, unsigned ordinal)
 {

@@ -137,7 +137,7 @@ weir__asking_set_stage(struct weir__asking *request, enum weir_ask_stage stage)
         __atomic_store_n(&request->stage, (uint8_t)stage, __ATOMIC_RELAXED);
 }
 
-/* Of a count that the owner writes. */
+/* Changes a count that only the owner writes. */
 static inline void
 weir__endpoint_change(_Atomic unsigned *count, int change)
 {

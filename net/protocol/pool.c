@@ -138,7 +138,7 @@ go_on(struct weir_endpoint *endpoint)
         endpoint->is_going_on = false;
 }
 
-/* None waits, and a connection has room: the most common case. */
+/* Sends the request at once if none waits and a connection has room, which is the most common case.  Else it is queued. */
 static void
 put(struct weir_endpoint *endpoint, struct weir__asking *request)
 {

@@ -173,7 +173,7 @@ void weir__stream_fail(struct weir_stream *stream, int failure);
 /* The status of a task that is tried now: 0 if it may go on.  Opens the stream.  Owner. */
 int weir__stream_try(struct weir_stream *stream);
 
-/* From now on the holder has it; or no longer: its writers have left the output.  Owner. */
+/* Gives the stream to a holder, and takes it back, once the holder's writers have left the output.  By the owner. */
 void weir__stream_hold(struct weir_stream *stream, const struct weir__holder_ops *ops, struct weir__holder *holder);
 void weir__stream_give_back(struct weir_stream *stream);
 void weir__stream_be_late(struct weir_stream *stream); /* tells the holder that the time limit has passed */

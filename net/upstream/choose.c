@@ -125,7 +125,7 @@ credit_of(const struct weir_member *member)
         return (int64_t)weir__member_weight(member) << CREDIT_BITS;
 }
 
-/* With an own random start for each process, not all of them begin with the same member. */
+/* Gives each process a random start, so that not all of them begin with the same member. */
 static void
 shuffle(struct weir_upstream *upstream)
 {

@@ -180,7 +180,7 @@ size_of(const struct weir__name_key *key)
         return WEIR__NAME_SIZE(offsetof(struct weir_upstream, name), key->size);
 }
 
-/* In no map and no list. */
+/* Frees an upstream that is in no map and no list. */
 static void
 drop(struct weir_upstream *upstream)
 {
@@ -224,7 +224,7 @@ make(const struct weir__name_key *key, const struct weir_upstream_config *config
         return upstream;
 }
 
-/* In the list before it can be found: who has found it may look for the next one. */
+/* The upstream is in the list before it can be found, because a finder may look for the next one in the list. */
 static void
 enlist(struct weir_upstream *upstream)
 {

@@ -19,7 +19,7 @@ path_of(const char *url)
         return *host && *host != '/' ? host + strcspn(host, "/") : NULL;
 }
 
-/* That of a target in the absolute form begins behind its host; "*" has none. */
+/* The path of a target.  In the absolute form it begins behind the host; "*" has no path. */
 static const char *
 skip_authority(const char *target)
 {

@@ -391,7 +391,7 @@ take_head(struct weir__connection *connection, char *data, size_t size)
                 weir__connection_enter(connection, WEIR__READING_HEAD); /* once it has begun, the limit is that of a head */
 }
 
-/* To continue a head, less is read at once: bytes that are not part of it are copied twice. */
+/* The rest of a head is read in smaller steps, because bytes behind the head are copied twice. */
 static void
 read_head(struct weir__connection *connection)
 {

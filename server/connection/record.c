@@ -7,7 +7,7 @@
 #include "server/observe/access.h"
 #include "server/connection/connection.h"
 
-/* With an access log.  `status` 0: no reply has begun. */
+/* Writes a line to the access log, which the server has.  `status` 0: no reply has begun. */
 static void
 record(const struct weir__connection *connection, const struct weir__request *request, weir_nsec came_at, int status,
        bool is_complete)
