@@ -110,9 +110,9 @@ is_claimed(const struct weir__promise *self)
         return atomic_load_explicit(&self->task.word, memory_order_relaxed) == WEIR__READY;
 }
 
-/* If it is the first, and gives, the task has the reference of the caller. */
+/* Ends the promise.  Returns whether this is the first end.  Then, if `is_given`, the task takes over the caller's reference. */
 static inline bool
-end(struct weir__promise *self, int status, void *value, weir_free_fn *drop, bool gives)
+end(struct weir__promise *self, int status, void *value, weir_free_fn *drop, bool is_given)
 {
         bool is_ready = false;
 
@@ -121,7 +121,7 @@ end(struct weir__promise *self, int status, void *value, weir_free_fn *drop, boo
         if (is_first) {
                 is_ready = is_claimed(self);
                 self->is_decided = true;
-                self->is_given = gives;
+                self->is_given = is_given;
                 self->outcome = status;
                 self->value = value;
                 self->drop = drop;

@@ -208,12 +208,12 @@ raise_file_limit(void)
 /* Collects all servers that serve.  They are not freed while `is_busy` is set.  Returns false when another thread is busy with
  * them and the caller does not wait for that, or when out of memory. */
 static bool
-begin_with_all(struct weir__server ***servers, unsigned *count, bool waits)
+begin_with_all(struct weir__server ***servers, unsigned *count, bool should_wait)
 {
         unsigned room = 0;
 
         pthread_mutex_lock(&signals.mutex);
-        while (waits && signals.is_busy)
+        while (should_wait && signals.is_busy)
                 pthread_cond_wait(&signals.changed, &signals.mutex);
         for (struct waiter *each = signals.waiters; each; each = each->next)
                 room++;

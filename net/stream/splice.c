@@ -33,32 +33,32 @@ static bool
 take_kept(int ends[2], bool *is_new)
 {
         weir__lock(&lock);
-        bool may = used_count < PIPES_MOST;
-        used_count += may;
-        *is_new = may && !kept_count;
-        if (may && kept_count) {
+        bool is_permitted = used_count < PIPES_MOST;
+        used_count += is_permitted;
+        *is_new = is_permitted && !kept_count;
+        if (is_permitted && kept_count) {
                 kept_count--;
                 ends[0] = kept[kept_count][0];
                 ends[1] = kept[kept_count][1];
         }
         weir__unlock(&lock);
-        return may;
+        return is_permitted;
 }
 
 /* The pipe is in use no longer.  Returns whether it is kept; else the caller closes it, if there is one. */
 static bool
-keep(const int ends[2], bool may)
+keep(const int ends[2], bool may_be_kept)
 {
         weir__lock(&lock);
         used_count--;
-        may = may && kept_count < PIPES_KEPT && weir__phase_is_up();
-        if (may) {
+        bool is_kept = may_be_kept && kept_count < PIPES_KEPT && weir__phase_is_up();
+        if (is_kept) {
                 kept[kept_count][0] = ends[0];
                 kept[kept_count][1] = ends[1];
                 kept_count++;
         }
         weir__unlock(&lock);
-        return may;
+        return is_kept;
 }
 
 /* A pipe that the system does not make as large as that still carries bytes, fewer at once, but is not kept. */
@@ -162,11 +162,11 @@ weir__splice_take_out(struct weir__splice *splice, uint32_t *size)
 {
         char *data = malloc(splice->size);
         ssize_t count = data ? TEMP_FAILURE_RETRY(read(splice->out, data, splice->size)) : 0;
-        bool is_whole = count == (ssize_t)splice->size;
+        bool may_be_kept = count == (ssize_t)splice->size;
 
-        *size = is_whole ? splice->size : 0;
-        give_pipe(splice, is_whole);
-        if (is_whole)
+        *size = may_be_kept ? splice->size : 0;
+        give_pipe(splice, may_be_kept);
+        if (may_be_kept)
                 return data;
         free(data);
         return NULL;
