@@ -111,7 +111,7 @@ weir__pq_end_query(struct weir__sql_query *base)
 
 /* -- parameters -- */
 
-/* A query that can be changed: its `fault` is set otherwise. */
+/* A query that can be changed; NULL: it cannot. */
 static struct weir__pq_query *
 changeable(const weir_task *task)
 {
