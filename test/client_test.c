@@ -99,6 +99,23 @@ a_program_may_choose_the_codings(void)
         end();
 }
 
+/* A part of a body in gzip cannot be decoded. */
+static void
+a_range_is_asked_for_without_coding(void)
+{
+        struct seen seen = {0};
+        char sent[4096];
+
+        begin(NULL);
+        weir_task *request = request_new("GET", "/", &seen);
+        CU_ASSERT_EQUAL(weir_http_request_set_header(request, "range", "bytes=2-5"), 0);
+        ask(request, &seen, "HTTP/1.1 206 Partial Content\r\nContent-Length: 4\r\n\r\nword", sent);
+        HAS(sent, "range: bytes=2-5\r\n");
+        HAS_NOT(sent, "Accept-Encoding");
+        SEES(seen, 0, 206, "word");
+        end();
+}
+
 static void
 userinfo_becomes_a_field_and_is_shown_nowhere(void)
 {
@@ -464,6 +481,7 @@ main(void)
                 WEIR_TEST(methods_go_out_as_they_are),
                 WEIR_TEST(fields_are_set_and_added),
                 WEIR_TEST(a_program_may_choose_the_codings),
+                WEIR_TEST(a_range_is_asked_for_without_coding),
                 WEIR_TEST(userinfo_becomes_a_field_and_is_shown_nowhere),
                 WEIR_TEST(settings_of_a_client_choose_fields),
                 WEIR_TEST(bodies_are_copied_lent_and_of_files),

@@ -268,7 +268,8 @@ compose(struct weir__draft *draft, enum weir__draft_framing framing, uint64_t le
         }
         if (agent && !weir__lines_have(&draft->fields, "User-Agent"))
                 out = put_field(out, "User-Agent", agent);
-        if (draft->asks_coding && !weir__lines_have(&draft->fields, "Accept-Encoding"))
+        if (draft->asks_coding && !weir__lines_have(&draft->fields, "Accept-Encoding") &&
+            !weir__lines_have(&draft->fields, "Range")) /* a part of a coded body cannot be decoded */
                 out = put_field(out, "Accept-Encoding", weir__decoder_accept());
         if (cookies)
                 out = put_field(out, "Cookie", cookies);

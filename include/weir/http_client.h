@@ -50,7 +50,8 @@ struct weir_client_config {
         unsigned connections;   /* to one origin, that is scheme, host and port; default: 256 */
         unsigned redirects;     /* that are followed; default: none, and the response is the redirect */
         bool keep_coding;       /* bodies stay as they come, and no coding is asked for.  By default gzip is asked for and
-                                   taken off, and so are br and zstd if the library was built with them */
+                                   taken off, and so are br and zstd if the library was built with them; but not with
+                                   the field Range, as a part of a coded body cannot be decoded */
 
         /* Proxies. */
         const char *proxy;    /* "http://[user:password@]host:port", https:// for TLS to the proxy, or socks5://; default: none */
