@@ -51,7 +51,7 @@ words_of(const struct weir__http_call *call, int status)
         case -EBADMSG: return words_of_fault(call);
         case -EMSGSIZE: return call->received ? "the body is larger than the limit" : "the head is larger than the limit";
         case -E2BIG: return "the body without its coding is larger than the limit";
-        case -ENOTSUP: return "the body has a coding that was not asked for";
+        case -ENOTSUP: return "the body has a coding that is not known, or too many";
         case -ELOOP: return "more redirects than allowed";
         case -ENOLINK: return "a redirect without a valid Location";
         case -EBUSY:

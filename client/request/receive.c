@@ -87,7 +87,7 @@ take_body(struct weir__http_call *call, const char *data, size_t size, bool is_l
 
 /* -- the head -- */
 
-/* Result: 0; -ENOTSUP: it has a coding that was not asked for; -ENOMEM. */
+/* Result: 0; -ENOTSUP: it has a coding that is not known, or too many; -ENOMEM. */
 static int
 begin_coding(struct weir__client_request *request)
 {

@@ -163,7 +163,7 @@ WEIR_API weir_client *weir_client_default(void);
  *            middle of it, also without a close_notify of TLS where only the end of the connection ends
  *            the body; weir_http_response_body has the part that came;
  *          -EBADMSG: what came is no HTTP/1 response, or its coding is damaged; -EMSGSIZE: larger than a limit; -E2BIG: the
- *            coding grows beyond max_inflated or max_ratio; -ENOTSUP: a coding that was not asked for;
+ *            coding grows beyond max_inflated or max_ratio; -ENOTSUP: a coding that is not known, or too many;
  *          -ELOOP: more redirects than allowed; -ENOLINK: a redirect without a valid Location;
  *            -EACCES: one from https to http;
  *          -ETIMEDOUT: a limit has passed;
