@@ -211,6 +211,10 @@ a_replica_is_told(void)
         redis_say(server.port, "REPLICAOF 127.0.0.1 1");
         CU_ASSERT(put(store, "b", HOUR) == -EROFS && strstr(problem, "READONLY"));
         CU_ASSERT(get(store, "a") == 0);
+        CU_ASSERT(weir_task_run(weir_durable_cancel_new(store, "b", NULL, NULL)) == -EROFS); /* its master may have it */
+        CU_ASSERT(weir_task_run(weir_durable_reset_new(store, "b", HOUR, NULL, NULL)) == -EROFS);
+        CU_ASSERT(weir_task_run(weir_durable_put_back_new(store, "b", NULL, NULL)) == -EROFS);
+        CU_ASSERT(weir_task_run(weir_durable_forget_new(store, "b", NULL, NULL)) == -EROFS);
         redis_say(server.port, "REPLICAOF NO ONE");
         CU_ASSERT(put(store, "b", HOUR) == 0);
         end(store);
