@@ -48,7 +48,7 @@ struct weir_pq_config {
         unsigned statements;      /* prepared ones that a connection keeps; default: 256 */
         unsigned reserved;        /* 0 */
         weir_nsec connect_limit;  /* until a connection can be used: names, TCP, TLS and log-in; default: 10 s */
-        weir_nsec limit;          /* of a query, from its start, waits included, but not of the COMMIT of a transaction; default: none */
+        weir_nsec limit;          /* of a query, from its start, waits included, but not of COMMIT; default: none */
         weir_nsec idle_limit;     /* a connection that is unused for so long is closed; default: 60 s */
         weir_nsec age_limit;      /* one that is older is closed when it is free; default: 1 hour */
         weir_nsec clean_limit;    /* until a connection whose query was cancelled is free; then it is closed; default: 5 s */
