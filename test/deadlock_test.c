@@ -51,16 +51,32 @@ hear(enum weir_log_level level, const char *message, void *context)
         atomic_fetch_add(&logged.count, 1);
 }
 
+/* A series that acquires one guard, waits at a barrier, if there is one, and acquires the other guard. */
 static weir_series *
-crossing(const char *name, const char *first, const char *second)
+crossing(const char *name, const char *first, weir_barrier *both, const char *second)
 {
         weir_series *series = weir_series_new(NULL, NULL);
 
         weir_series_set_name(series, name);
         weir_series_push(series, weir_guard_acquire_new_named(first, NULL, NULL));
-        weir_series_push(series, weir_timer_new(WEIR_MSEC(20), NULL, NULL));
+        if (both)
+                weir_series_push(series, weir_barrier_arrive_new(both, NULL, NULL));
         weir_series_push(series, weir_guard_acquire_new_named(second, NULL, NULL));
         return series;
+}
+
+/* Two series that will wait for each other, named X->Y and Y->X. */
+static void
+start_deadlock(const char *x, const char *y)
+{
+        weir_barrier *both = weir_barrier_new(2);
+        char name[16];
+
+        snprintf(name, sizeof name, "%s->%s", x, y);
+        weir_series_start(crossing(name, x, both, y));
+        snprintf(name, sizeof name, "%s->%s", y, x);
+        weir_series_start(crossing(name, y, both, x));
+        weir_barrier_unref(both);
 }
 
 /* A second task that waits at the same circle is no second deadlock.  The circle after it is one: the last message is of that. */
@@ -69,13 +85,11 @@ a_deadlock_is_logged_once_by_itself(void)
 {
         weir_log_set(hear, NULL);
         CU_ASSERT_EQUAL_FATAL(weir_init(NULL), 0);
-        weir_series_start(crossing("A->B", "a", "b"));
-        weir_series_start(crossing("B->A", "b", "a"));
+        start_deadlock("a", "b");
         WEIR_TEST_EVENTUALLY(atomic_load(&logged.count) == 1);
         CU_ASSERT(strstr(logged.message, "waits for guard \"a\"") && strstr(logged.message, "waits for guard \"b\""));
-        weir_series_start(crossing("C->A", "c", "a"));
-        weir_series_start(crossing("D->E", "d", "e"));
-        weir_series_start(crossing("E->D", "e", "d"));
+        weir_series_start(crossing("c->a", "c", NULL, "a"));
+        start_deadlock("d", "e");
         WEIR_TEST_EVENTUALLY(atomic_load(&logged.count) == 2);
         CU_ASSERT(strstr(logged.message, "waits for guard \"d\"") && strstr(logged.message, "waits for guard \"e\""));
         CU_ASSERT_EQUAL(weir_shutdown(), 0);
@@ -91,10 +105,9 @@ the_same_deadlock_after_its_end_is_logged_again(void)
         for (unsigned i = 1; i <= 2; i++) {
                 atomic_store(&logged.count, 0);
                 CU_ASSERT_EQUAL_FATAL(weir_init(NULL), 0);
-                weir_series_start(crossing("A->B", "a", "b"));
-                weir_series_start(crossing("B->A", "b", "a"));
+                start_deadlock("a", "b");
                 WEIR_TEST_EVENTUALLY(atomic_load(&logged.count) == 1);
-                weir_series_cancel_named("A->B", WEIR_ALL);
+                weir_series_cancel_named("a->b", WEIR_ALL);
                 CU_ASSERT_EQUAL(weir_shutdown(), 0);
         }
         weir_log_set(NULL, NULL);
@@ -503,9 +516,7 @@ a_late_end_of_a_shutdown_forgets_no_guard_of_the_next_runtime(void)
         weir_log_set(hear, NULL);
         atomic_store(&logged.count, 0);
         CU_ASSERT_EQUAL_FATAL(weir_init(NULL), 0);
-        weir_series *ab = crossing("A->B", "a", "b"), *ba = crossing("B->A", "b", "a");
-        weir_series_start(ab);
-        weir_series_start(ba);
+        start_deadlock("a", "b");
         weir_guard *a = weir_guard_open("a"), *b = weir_guard_open("b");
         WEIR_TEST_EVENTUALLY(is_noted(a) && is_noted(b));
         weir__steps_run(WEIR__STEP_ENDED);

@@ -1105,13 +1105,15 @@ node_that_is_about_to_begin_ends_with_the_cause_of_its_graph(void)
         weir_graph_precede(before, other);
         weir_series *series = weir_series_new(NULL, NULL);
         weir_series_push(series, weir_test_recorded(graph));
-        weir_series_set_deadline(series, WEIR_MSEC(20));
+        weir_series_ref(series);
         first->poller = 1;
         graph->poller = 0;
         series->poller = 0;
         weir_series_ref(caught);
         weir__lock_hold(&holds_up->lock); /* without its rank: the start takes another */
         CU_ASSERT_EQUAL(weir_series_start(series), 0);
+        WEIR_TEST_EVENTUALLY(weir__lock_has_sleepers(&holds_up->lock));
+        weir_series_set_deadline(series, 1);
         for (unsigned i = 0; i < 1000 && atomic_load(&caught->cause) == 0; i++) {
                 weir_test_sleep(1000000); /* not for ever: the walk may have come behind, on a slow machine */
         }
@@ -1123,6 +1125,7 @@ node_that_is_about_to_begin_ends_with_the_cause_of_its_graph(void)
         WEIR_TEST_CALLED(&graph_ended, -ETIMEDOUT);
         weir_series_unref(caught);
         weir_series_unref(holds_up);
+        weir_series_unref(series);
 }
 
 /* -- dot -- */
