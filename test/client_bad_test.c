@@ -115,7 +115,7 @@ static const struct row rows[] = {
         {HEAD_OK "\r\npart", RESETS, -ECONNABORTED, 200, "part", "in the middle of the response"},
         /* codings */
         {HEAD_OK "Content-Encoding: gzip\r\nContent-Length: 4\r\n\r\nabcd", WAITS, -EBADMSG, 200, "", "the coding of the body"},
-        {HEAD_OK "Content-Encoding: zzz\r\nContent-Length: 4\r\n\r\nabcd", WAITS, -ENOTSUP, 200, "", "not asked for"},
+        {HEAD_OK "Content-Encoding: zzz\r\nContent-Length: 4\r\n\r\nabcd", WAITS, -ENOTSUP, 200, "", "not known"},
 };
 
 /* After a reset bytes that the client has not read are gone: it reads them before. */
