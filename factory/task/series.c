@@ -341,8 +341,7 @@ leave_parts(struct weir_series *series, void (*end_it)(struct weir_series *serie
         return weir__series_deadline_leave(extra, end_it);
 }
 
-/* No thread finds the series by its name, and its deadline does not come, from now on.  Returns whether the caller must
- * end it; else the work of its deadline does.  With the lock held. */
+/* It leaves its name and its deadline.  Returns whether the caller must end it; else the work of its deadline does.  Locked. */
 static bool
 become_ended(struct weir_series *series, int cause)
 {
@@ -353,22 +352,19 @@ become_ended(struct weir_series *series, int cause)
         return leave_parts(series, end_series);
 }
 
-/* The next task becomes the current one under the same hold of the lock, if it can be cancelled and must be started.
- * If there is none a plain series becomes ENDED, unless a free function of the task may push yet.  weir__series_go_on
- * does the rest. */
+/* The next task becomes the current one under the same hold of the lock, if it can be cancelled and must be started.  If there
+ * is none a plain series becomes ENDED, unless a free function of the task may push yet.  weir__series_go_on does the rest. */
 void
 weir__series_forget(struct weir_series *series, struct weir_task *task)
 {
-        bool is_wait = series->result_of == WEIR__RESULT_NEXT;
-
-        if (!is_wait && series->result_of != WEIR__RESULT_OWN && !series->has_result) {
+        if (series->result_of != WEIR__RESULT_NEXT && series->result_of != WEIR__RESULT_OWN && !series->has_result) {
                 series->result = task->status;
                 series->has_result = series->result_of == WEIR__RESULT_FIRST;
         }
-        if (!series->current && !series->stops_on_failure && !is_wait)
+        if (!series->current && !series->stops_on_failure && series->result_of != WEIR__RESULT_NEXT)
                 return;
         weir__lock(&series->lock);
-        if (is_wait)
+        if (series->result_of == WEIR__RESULT_NEXT) /* it was the wait */
                 series->result_of = WEIR__RESULT_FIRST;
         if (series->stops_on_failure)
                 weir__series_note_failure(series, task->status ? task->status : series->poison);
