@@ -149,7 +149,7 @@ hold(struct weir__promise *self)
 static int
 cause_of(const struct weir__promise *self)
 {
-        bool has_begun = self->kind && self->kind->begin; /* what is asked for one that has not is misuse */
+        bool has_begun = self->kind && self->kind->begin; /* its holder is the work, which begins with the start */
         int cause = 0;
 
         struct weir__promise_part *part = weir__promise_lock(self);

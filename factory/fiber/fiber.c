@@ -277,8 +277,8 @@ end_at_once(struct weir__fiber *fiber)
         return is_plain(fiber) && (fiber->is_child ? end_private_child(fiber) : end_private_root(fiber));
 }
 
-/* Its series may have references, by which others have pushed something that has not run, and whatever a series may have.  It
- * ends as any, and then the fiber.  The fiber's reference stays: dumps look. */
+/* The series of the shield may have what any series may have: pushed tasks that have not run, a name, a deadline, a context.  So
+ * it ends as any series, and the fiber ends behind it (`ended`).  The fiber keeps its reference: dumps look. */
 static void
 end_shield(struct weir__fiber *fiber)
 {

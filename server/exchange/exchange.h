@@ -184,7 +184,7 @@ static inline bool weir__exchange_is_detached(const struct weir__exchange *excha
         return atomic_load_explicit(&exchange->is_detached, memory_order_acquire);
 }
 
-/* Only the owner of the poller calls it, who has also written the field. */
+/* Only the owner of the poller calls it.  The owner has also written the field. */
 static inline bool weir__exchange_has_begun(const struct weir__exchange *exchange)
 {
         return atomic_load_explicit(&exchange->has_begun, memory_order_relaxed);
